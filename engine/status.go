@@ -83,3 +83,88 @@ type Wake struct {
 
 // Wakes collects the waiters that calls have answered. The shell signals each of them once.
 type Wakes []Wake
+
+// Usage and limits are in tenant.go.
+
+// Queues lists a tenant's queues whose names begin with prefix and come behind after, at most limit of them, sorted.
+// It looks at one queue at a time: the page is not of one instant.
+func (e *Engine) Queues(now Time, tenant, prefix, after string, limit int) QueuePage {
+	var page QueuePage
+	t := e.tenants.peek(tenant)
+	if t == nil {
+		return page
+	}
+	var found []*queue
+	from := &queue{name: max(prefix, after)}
+	t.mu.RLock()
+	if prefix == "" {
+		page.Count = t.byName.Len()
+	} else {
+		t.byName.AscendGreaterOrEqual(&queue{name: prefix}, func(q *queue) bool {
+			if !hasPrefix(q.name, prefix) {
+				return false
+			}
+			page.Count++
+			return true
+		})
+	}
+	t.byName.AscendGreaterOrEqual(from, func(q *queue) bool {
+		if !hasPrefix(q.name, prefix) {
+			return false
+		}
+		if after != "" && q.name <= after {
+			return true
+		}
+		if len(found) == limit {
+			page.More = true
+			return false
+		}
+		found = append(found, q)
+		return true
+	})
+	t.mu.RUnlock()
+	page.Queues = make([]QueueInfo, 0, len(found))
+	for _, q := range found {
+		if info, ok := q.info(); ok {
+			page.Queues = append(page.Queues, info)
+		}
+	}
+	return page
+}
+
+func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
+
+func (q *queue) info() (info QueueInfo, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.dead {
+		return info, false
+	}
+	info = QueueInfo{Queue: q.name, Declared: q.declared != nil, Options: *q.options()}
+	if b := q.body; b != nil {
+		info.Depth, info.Bytes = int64(b.held), b.bytes
+		info.Partitions, info.Groups = b.rings.len(), b.groups.len()
+		info.Drops = b.dropped
+		return info, true
+	}
+	info.Drops = q.drops
+	if q.rest != nil {
+		info.Partitions, info.Groups = len(q.rest.rings), len(q.rest.groups)
+	}
+	return info, true
+}
+
+// skipped is how many messages were dropped before the group saw them (contract B5).
+func (b *body) skipped(g *group) int64 {
+	n := g.skipped
+	if g.whole {
+		n += int64(b.drops - g.from - g.covered)
+	}
+	for _, c := range g.cursors {
+		n += b.cursorSkipped(c)
+		if g.whole {
+			n -= int64(c.r.drops - c.from)
+		}
+	}
+	return n
+}

@@ -1,0 +1,244 @@
+package engine
+
+import "math/bits"
+
+// cursor is one group's place in one ring. A group that is known in a ring and has no cursor there has seen nothing
+// of it: it is as if its cursor stood at the base.
+type cursor struct {
+	r *ring
+	g *group
+
+	// pos is the next message the group has not seen. It counts while the cursor is in the ring's heap; a cursor that
+	// is not has seen nothing of what is held: it stands at the base.
+	pos   uint64
+	seg   *segment // where pos is, or a released segment before it
+	holes uint64   // messages at or behind pos that are gone: settled by all before this group came
+
+	mark uint64 // the ring's drops when the cursor last came to stand at the base
+	from uint64 // the ring's drops when the cursor was made
+
+	blocks   table[uint64, *block]
+	last     *block // the block used last
+	waiting  heap[*block, byFirst]
+	waitingN int
+	leased   int
+
+	line line // pops parked on this partition
+
+	heapPos, tablePos, groupPos, caughtPos, linePos int32
+
+	turn    links[cursor] // in group.ready
+	touched bool          // in body.touched
+}
+
+func (c *cursor) key() *group   { return c.g }
+func (c *cursor) place() *int32 { return &c.tablePos }
+
+// byPos orders cursors by how far they are.
+type byPos struct{}
+
+func (byPos) less(a, b *cursor) bool { return a.pos < b.pos }
+func (byPos) at(x *cursor) *int32    { return &x.heapPos }
+
+type inTurn struct{}
+
+func (inTurn) links(x *cursor) *links[cursor] { return &x.turn }
+
+func (c *cursor) atBase() bool { return c.heapPos < 0 }
+
+// unseen is how many held messages the group has not seen.
+func (c *cursor) unseen() int {
+	if c.atBase() {
+		return c.r.heldN
+	}
+	return int(c.r.tail - c.pos - c.holes)
+}
+
+// deliverable is how many messages a pop of the group could get here.
+func (c *cursor) deliverable() int { return c.waitingN + c.unseen() }
+
+// claim is a pop at work: what it may still take and where it puts it.
+type claim struct {
+	d        *Delivery
+	left     int // messages
+	maxBytes int // payload bytes in all; 0: no bound
+	deadline Time
+	now      Time
+	autoAck  bool
+	stopped  bool  // the answer is full
+	err      error // why it had to stop early
+}
+
+// fits says whether a payload of n bytes goes into the answer. The first one always does.
+func (k *claim) fits(n int) bool {
+	if k.maxBytes > 0 && len(k.d.Messages) > 0 && len(k.d.buf)+n > k.maxBytes {
+		k.stopped = true
+		return false
+	}
+	return true
+}
+
+func (k *claim) add(c *cursor, seq uint64, attempts int, s *segment, e *entry) {
+	d := k.d
+	d.Messages = append(d.Messages, Delivered{
+		Partition:   c.r.name,
+		Incarnation: c.r.incarnation,
+		Seq:         seq,
+		Attempts:    attempts,
+		Flags:       e.flags,
+		Raw:         e.bits&entryRaw != 0,
+		off:         len(d.buf),
+	})
+	d.buf = append(d.buf, s.payload(e)...)
+	k.left--
+}
+
+// take hands messages of the ring to the group: redeliveries first, in ring order, then what it has not seen
+// (contract D4). It returns how many.
+func (c *cursor) take(k *claim) int {
+	n := k.left
+	if c.waitingN > 0 {
+		c.takeWaiting(k)
+	}
+	if k.left > 0 && !k.stopped && k.err == nil {
+		c.takeUnseen(k)
+	}
+	return n - k.left
+}
+
+func (c *cursor) takeWaiting(k *claim) {
+	for c.waitingN > 0 && k.left > 0 {
+		bl := c.waiting.min()
+		i := bits.TrailingZeros16(bl.waiting)
+		seq := bl.first + uint64(i)
+		e := &bl.seg.entries[seq-bl.seg.first]
+		if !k.fits(int(e.size)) {
+			return
+		}
+		bl.unwait(i)
+		bl.attempts[i]++
+		k.add(c, seq, int(bl.attempts[i]), bl.seg, e)
+		if k.autoAck {
+			c.r.unpin(bl.seg, seq, k.now)
+		} else {
+			bl.lease(i, k.deadline)
+		}
+		bl.done()
+	}
+}
+
+func (c *cursor) takeUnseen(k *claim) {
+	r := c.r
+	if c.unseen() == 0 {
+		return
+	}
+	r.fresh()
+	pos, seg, holes := c.pos, c.seg, c.holes
+	if c.atBase() {
+		pos, seg, holes = r.base, r.first, r.tail-r.base-uint64(r.heldN)
+	}
+	seg = r.locate(seg)
+	start := k.left
+	for k.left > 0 && pos < r.tail {
+		i := 0
+		if pos > seg.first {
+			i = int(pos - seg.first)
+		}
+		if i < len(seg.entries) {
+			i = seg.nextHeld(i)
+		} else {
+			i = -1
+		}
+		if i < 0 {
+			if seg.next == nil {
+				break
+			}
+			seg = seg.next
+			continue
+		}
+		seq := seg.first + uint64(i)
+		e := &seg.entries[i]
+		if !k.fits(int(e.size)) {
+			break
+		}
+		if !k.autoAck {
+			bl := c.block(seg, seq)
+			if bl == nil {
+				k.err = ErrLeases
+				break
+			}
+			j := int(seq - bl.first)
+			bl.attempts[j] = 1
+			bl.lease(j, k.deadline)
+			if e.pins == 0 {
+				seg.pinned++
+			}
+			e.pins++
+		}
+		holes -= seq - pos
+		pos = seq + 1
+		k.add(c, seq, 1, seg, e)
+	}
+	if k.left == start {
+		return
+	}
+	c.g.counts(k.left - start)
+	c.moveTo(pos, seg, holes, k.now)
+}
+
+// moveTo sets the cursor behind what it was handed and settles what every group has now passed.
+func (c *cursor) moveTo(pos uint64, seg *segment, holes uint64, now Time) {
+	r := c.r
+	wasBase := c.atBase()
+	c.pos, c.seg, c.holes = pos, seg, holes
+	if wasBase {
+		c.g.skipped += int64(r.drops - c.mark)
+		r.places.push(c)
+	} else {
+		r.places.fix(c)
+	}
+	r.sweep(now, sweepLimit)
+}
+
+// toBase makes the cursor stand at the base: what it had seen of the ring is gone.
+func (c *cursor) toBase() {
+	c.r.places.remove(c)
+	c.mark = c.r.drops
+	c.seg = nil
+}
+
+// turns keeps the invariant of a group that is known in the whole queue: a cursor with something deliverable is in
+// the group's rotation, one without is told by the ring's next push.
+func (c *cursor) turns() {
+	if !c.g.whole {
+		return
+	}
+	if c.deliverable() > 0 {
+		c.uncatch()
+		if !c.g.ready.has(c) {
+			c.g.ready.pushBack(c)
+		}
+		return
+	}
+	if c.g.ready.has(c) {
+		c.g.ready.remove(c)
+	}
+	if c.caughtPos < 0 {
+		c.caughtPos = int32(len(c.r.caught))
+		c.r.caught = append(c.r.caught, c)
+	}
+}
+
+// uncatch takes the cursor off the list of those that the ring's next push tells.
+func (c *cursor) uncatch() {
+	if c.caughtPos < 0 {
+		return
+	}
+	l := c.r.caught
+	last := len(l) - 1
+	l[c.caughtPos] = l[last]
+	l[c.caughtPos].caughtPos = c.caughtPos
+	l[last] = nil
+	c.r.caught = l[:last]
+	c.caughtPos = -1
+}
