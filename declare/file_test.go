@@ -1,3 +1,5 @@
+//go:build unix
+
 package declare_test
 
 import (
