@@ -190,13 +190,13 @@ func (e *Engine) Delete(now Time, tenant, name string, wakes *Wakes) (existed bo
 	if b.parked == 0 {
 		for i := range b.trash {
 			for _, k := range b.trash[i].items {
-				k.recycle(e)
+				k.recycle(b)
 			}
 		}
 		for _, r := range b.rings.items {
 			for _, c := range r.readers.items {
 				for _, k := range c.blocks.items {
-					k.recycle(e)
+					k.recycle(b)
 				}
 			}
 		}

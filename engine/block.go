@@ -28,17 +28,15 @@ type block struct {
 func (k *block) key() uint64   { return k.first }
 func (k *block) place() *int32 { return &k.tablePos }
 
-// byDue orders blocks by when a lease of theirs may run out.
+// byDue places blocks by when a lease of theirs may run out.
 type byDue struct{}
 
-func (byDue) less(a, b *block) bool { return a.due < b.due }
-func (byDue) at(x *block) *int32    { return &x.duePos }
+func (byDue) at(x *block) *int32 { return &x.duePos }
 
-// byFirst orders a cursor's blocks as the ring does.
+// byFirst places a cursor's blocks as the ring does.
 type byFirst struct{}
 
-func (byFirst) less(a, b *block) bool { return a.first < b.first }
-func (byFirst) at(x *block) *int32    { return &x.waitPos }
+func (byFirst) at(x *block) *int32 { return &x.waitPos }
 
 var blockPool = sync.Pool{New: func() any { return new(block) }}
 
@@ -53,15 +51,17 @@ func (c *cursor) block(seg *segment, seq uint64) *block {
 		c.last = k
 		return k
 	}
-	k := blockPool.Get().(*block)
 	head := &seg.blocks[seg.rangeOf(seq)]
-	if *head != nil {
-		if !c.r.b.e.takeLease() {
-			blockPool.Put(k)
-			return nil
-		}
-		k.extra = true
+	extra := *head != nil
+	b := c.r.b
+	if extra && !b.e.takeLease() {
+		return nil
 	}
+	k := b.spare
+	if b.spare = nil; k == nil {
+		k = blockPool.Get().(*block)
+	}
+	k.extra = extra
 	k.c, k.seg, k.first = c, seg, first
 	k.duePos, k.waitPos = -1, -1
 	k.sibling, *head = *head, k
@@ -93,11 +93,11 @@ func (k *block) lease(i int, deadline Time) {
 	k.c.g.leased++
 	if k.duePos < 0 {
 		k.due = deadline
-		b.leases.push(k)
+		b.leases.push(k, deadline)
 		b.arm(deadline)
 	} else if deadline < k.due {
 		k.due = deadline
-		b.leases.fix(k)
+		b.leases.fix(k, deadline)
 		b.arm(deadline)
 	}
 }
@@ -121,7 +121,7 @@ func (k *block) wait(i int, late bool) {
 	}
 	c.waitingN++
 	if k.waitPos < 0 {
-		c.waiting.push(k)
+		c.waiting.push(k, Time(k.first))
 	}
 	c.g.counts(1)
 }
@@ -153,15 +153,20 @@ func (k *block) done() {
 			break
 		}
 	}
-	k.recycle(c.r.b.e)
+	k.recycle(c.r.b)
 }
 
 // recycle returns the block's memory. Nothing may refer to it any more.
-func (k *block) recycle(e *Engine) {
+func (k *block) recycle(b *body) {
 	if k.extra {
-		e.leases.Add(-blockCost)
+		b.e.leases.Add(-blockCost)
 	}
-	*k = block{}
+	k.c, k.seg, k.sibling = nil, nil, nil
+	k.leased, k.waiting, k.late, k.extra = 0, 0, 0, false
+	if b.spare == nil {
+		b.spare = k // a queue with one message at a time uses it again at once
+		return
+	}
 	blockPool.Put(k)
 }
 
@@ -190,7 +195,7 @@ func (k *block) expire(now Time) (n int) {
 	}
 	if k.leased != 0 {
 		k.due = next
-		b.leases.fix(k)
+		b.leases.fix(k, next)
 	}
 	b.touch(c)
 	k.done()

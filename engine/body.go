@@ -49,6 +49,7 @@ type body struct {
 	forgets []forget
 	sweeps  []*ring                 // rings whose sweep was left unfinished
 	trash   []table[uint64, *block] // lease blocks of rings that were emptied
+	spare   *block                  // for the next lease block
 	touched []*cursor               // cursors that got something deliverable and were not served yet
 
 	due       Time // when the timer must look
@@ -155,7 +156,7 @@ func (b *body) step(now Time, left int) int {
 	}
 	// Then ttl: a message whose time is over is not delivered again.
 	if ttl := Time(b.opts.TTL); ttl > 0 {
-		for left > 0 && b.heads.len() > 0 && b.heads.min().headAt+ttl <= now {
+		for left > 0 && b.heads.len() > 0 && b.heads.minKey()+ttl <= now {
 			left--
 			if b.heads.min().dropHead() {
 				b.dropped.TTL++
@@ -163,7 +164,7 @@ func (b *body) step(now Time, left int) int {
 			}
 		}
 	}
-	for left > 0 && b.leases.len() > 0 && b.leases.min().due <= now {
+	for left > 0 && b.leases.len() > 0 && b.leases.minKey() <= now {
 		left -= 1 + b.leases.min().expire(now)
 	}
 	for left > 0 && len(b.sweeps) > 0 {
@@ -238,7 +239,7 @@ func (b *body) nextGeneration(now Time, left int) int {
 }
 
 func (b *body) runWindows(now Time, left int, wakes *Wakes) int {
-	for left > 0 && b.windows.len() > 0 && b.windows.min().windowEnd <= now {
+	for left > 0 && b.windows.len() > 0 && b.windows.minKey() <= now {
 		left--
 		l := b.windows.min()
 		if b.e.paused.Load() {
@@ -278,13 +279,13 @@ func (b *body) nextDue() Time {
 		return b.clock
 	}
 	if b.opts.TTL > 0 && b.heads.len() > 0 {
-		due = min(due, b.heads.min().headAt+Time(b.opts.TTL))
+		due = min(due, b.heads.minKey()+Time(b.opts.TTL))
 	}
 	if b.leases.len() > 0 {
-		due = min(due, b.leases.min().due)
+		due = min(due, b.leases.minKey())
 	}
 	if b.windows.len() > 0 {
-		due = min(due, b.windows.min().windowEnd)
+		due = min(due, b.windows.minKey())
 	}
 	if b.lingerDue < due {
 		due = b.lingerDue
@@ -313,7 +314,7 @@ func (b *body) burn(limit int) int {
 		if k.duePos >= 0 {
 			b.leases.remove(k)
 		}
-		k.recycle(b.e)
+		k.recycle(b)
 	}
 	if len(t.items) == 0 {
 		b.trash[last] = table[uint64, *block]{}

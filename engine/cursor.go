@@ -34,11 +34,10 @@ type cursor struct {
 func (c *cursor) key() *group   { return c.g }
 func (c *cursor) place() *int32 { return &c.tablePos }
 
-// byPos orders cursors by how far they are.
+// byPos places cursors by how far they are.
 type byPos struct{}
 
-func (byPos) less(a, b *cursor) bool { return a.pos < b.pos }
-func (byPos) at(x *cursor) *int32    { return &x.heapPos }
+func (byPos) at(x *cursor) *int32 { return &x.heapPos }
 
 type inTurn struct{}
 
@@ -80,15 +79,17 @@ func (k *claim) fits(n int) bool {
 
 func (k *claim) add(c *cursor, seq uint64, attempts int, s *segment, e *entry) {
 	d := k.d
-	d.Messages = append(d.Messages, Delivered{
-		Partition:   c.r.name,
-		Incarnation: c.r.incarnation,
-		Seq:         seq,
-		Attempts:    attempts,
-		Flags:       e.flags,
-		Raw:         e.bits&entryRaw != 0,
-		off:         len(d.buf),
-	})
+	n := len(d.Messages)
+	if n < cap(d.Messages) {
+		d.Messages = d.Messages[:n+1]
+	} else {
+		d.Messages = append(d.Messages, Delivered{})
+	}
+	m := &d.Messages[n]
+	m.Partition, m.Incarnation = c.r.name, c.r.incarnation
+	m.Seq, m.Attempts = seq, attempts
+	m.Flags, m.Raw = e.flags, e.bits&entryRaw != 0
+	m.off = len(d.buf)
 	d.buf = append(d.buf, s.payload(e)...)
 	k.left--
 }
@@ -193,9 +194,9 @@ func (c *cursor) moveTo(pos uint64, seg *segment, holes uint64, now Time) {
 	c.pos, c.seg, c.holes = pos, seg, holes
 	if wasBase {
 		c.g.skipped += int64(r.drops - c.mark)
-		r.places.push(c)
+		r.places.push(c, Time(pos))
 	} else {
-		r.places.fix(c)
+		r.places.fix(c, Time(pos))
 	}
 	r.sweep(now, sweepLimit)
 }

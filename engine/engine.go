@@ -18,6 +18,8 @@ type Engine struct {
 	seed     maphash.Seed
 	shards   [shardCount]shard
 	tenants  tenants
+	// firstTenant saves the hash of the tenant seen first: most brokers have one.
+	firstTenant atomic.Pointer[hashedTenant]
 
 	bytes  account
 	leases atomic.Int64 // lease blocks of further groups, in bytes
@@ -98,8 +100,7 @@ type shard struct {
 
 type byArmed struct{}
 
-func (byArmed) less(a, b *queue) bool { return a.armed < b.armed }
-func (byArmed) at(x *queue) *int32    { return &x.timerPos }
+func (byArmed) at(x *queue) *int32 { return &x.timerPos }
 
 type inIdleQueues struct{}
 
@@ -110,8 +111,23 @@ type inSettled struct{}
 func (inSettled) links(x *body) *links[body] { return &x.settled }
 
 func (e *Engine) hash(tenant, name string) uint64 {
+	const spread = 0x9e3779b97f4a7c15
 	h := maphash.String(e.seed, name)
-	return h ^ maphash.String(e.seed, tenant)*0x9e3779b97f4a7c15
+	t := e.firstTenant.Load()
+	if t != nil && t.name == tenant {
+		return h ^ t.hash*spread
+	}
+	x := maphash.String(e.seed, tenant)
+	if t == nil {
+		e.firstTenant.Store(&hashedTenant{tenant, x})
+	}
+	return h ^ x*spread
+}
+
+// hashedTenant is a tenant's name with its hash.
+type hashedTenant struct {
+	name string
+	hash uint64
 }
 
 func (e *Engine) shardOf(hash uint64) *shard { return &e.shards[hash>>(64-6)] }

@@ -1,94 +1,102 @@
 package engine
 
-// order tells a heap how to compare its elements and where each keeps its position, so that one element can sit in
-// several heaps. Implementations are empty structs.
-type order[T any] interface {
-	less(a, b T) bool
+// placed tells a heap where its elements keep their position, so that one element can sit in several heaps.
+// Implementations are empty structs.
+type placed[T any] interface {
 	at(x T) *int32
 }
 
-// heap is a binary min-heap whose elements know their position: removal and repair of any element are O(log n).
-// A position of -1 means "not in the heap"; elements start with it.
-type heap[T any, O order[T]] struct {
-	items []T
-	o     O
+// heap is a binary min-heap whose elements know their position: removal and repair of any element are O(log n). Keys
+// lie beside the elements, so that comparing touches no other memory. A position of -1 means "not in the heap";
+// elements start with it.
+type heap[T any, P placed[T]] struct {
+	items []heapItem[T]
+	p     P
 }
 
-func (h *heap[T, O]) len() int { return len(h.items) }
-
-func (h *heap[T, O]) min() T { return h.items[0] }
-
-func (h *heap[T, O]) push(x T) {
-	h.items = append(h.items, x)
-	*h.o.at(x) = int32(len(h.items) - 1)
-	h.up(len(h.items) - 1)
+type heapItem[T any] struct {
+	key Time
+	x   T
 }
 
-// fix repairs the heap after x's key changed.
-func (h *heap[T, O]) fix(x T) {
-	i := int(*h.o.at(x))
-	if !h.up(i) {
-		h.down(i)
+func (h *heap[T, P]) len() int { return len(h.items) }
+
+func (h *heap[T, P]) min() T { return h.items[0].x }
+
+func (h *heap[T, P]) minKey() Time { return h.items[0].key }
+
+func (h *heap[T, P]) push(x T, key Time) {
+	h.items = append(h.items, heapItem[T]{key, x})
+	h.up(len(h.items)-1, heapItem[T]{key, x})
+}
+
+// fix gives x another key.
+func (h *heap[T, P]) fix(x T, key Time) {
+	i := int(*h.p.at(x))
+	it := heapItem[T]{key, x}
+	if len(h.items) == 1 {
+		h.items[0] = it
+		return
+	}
+	if i > 0 && key < h.items[(i-1)/2].key {
+		h.up(i, it)
+	} else {
+		h.down(i, it)
 	}
 }
 
-func (h *heap[T, O]) remove(x T) {
-	i := int(*h.o.at(x))
+func (h *heap[T, P]) remove(x T) {
+	p := h.p.at(x)
+	i := int(*p)
+	*p = -1
 	last := len(h.items) - 1
-	if i != last {
-		h.place(h.items[last], i)
-	}
-	var zero T
-	h.items[last] = zero
+	it := h.items[last]
+	h.items[last] = heapItem[T]{}
 	h.items = h.items[:last]
 	if i != last {
-		y := h.items[i]
-		if !h.up(i) {
-			h.down(int(*h.o.at(y)))
+		if i > 0 && it.key < h.items[(i-1)/2].key {
+			h.up(i, it)
+		} else {
+			h.down(i, it)
 		}
 	}
-	*h.o.at(x) = -1
 	if cap(h.items) > 64 && last < cap(h.items)/8 {
-		h.items = append([]T(nil), h.items...) // give the memory of a past peak back
+		h.items = append([]heapItem[T](nil), h.items...) // give the memory of a past peak back
 	}
 }
 
-func (h *heap[T, O]) place(x T, i int) {
-	h.items[i] = x
-	*h.o.at(x) = int32(i)
+func (h *heap[T, P]) place(it heapItem[T], i int) {
+	h.items[i] = it
+	*h.p.at(it.x) = int32(i)
 }
 
-func (h *heap[T, O]) up(i int) bool {
-	x := h.items[i]
-	start := i
+func (h *heap[T, P]) up(i int, it heapItem[T]) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !h.o.less(x, h.items[parent]) {
+		if it.key >= h.items[parent].key {
 			break
 		}
 		h.place(h.items[parent], i)
 		i = parent
 	}
-	h.place(x, i)
-	return i != start
+	h.place(it, i)
 }
 
-func (h *heap[T, O]) down(i int) {
-	x := h.items[i]
+func (h *heap[T, P]) down(i int, it heapItem[T]) {
 	n := len(h.items)
 	for {
 		child := 2*i + 1
 		if child >= n {
 			break
 		}
-		if right := child + 1; right < n && h.o.less(h.items[right], h.items[child]) {
+		if right := child + 1; right < n && h.items[right].key < h.items[child].key {
 			child = right
 		}
-		if !h.o.less(h.items[child], x) {
+		if h.items[child].key >= it.key {
 			break
 		}
 		h.place(h.items[child], i)
 		i = child
 	}
-	h.place(x, i)
+	h.place(it, i)
 }

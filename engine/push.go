@@ -59,7 +59,9 @@ func (p *push) do(wakes *Wakes) (uint64, error) {
 	q.used = max(q.used, p.now)
 	incarnation := p.put(b, r, wakes)
 	q.unlock()
-	e.release(q.tenant, reserved)
+	if reserved != 0 {
+		e.release(q.tenant, reserved)
+	}
 	return incarnation, nil
 }
 
@@ -104,6 +106,9 @@ func (p *push) admit(b *body, asleep bool) (r *ring, reserved int64, err error) 
 	}
 	if asleep {
 		p.need += max(b.delta, 0)
+	}
+	if p.need == 0 {
+		return r, 0, nil
 	}
 	err = e.reserve(b.q.tenant, p.need)
 	if err != nil && o.Policy == DropOldest {
@@ -198,7 +203,7 @@ func (b *body) oldest(visit func(*entry) bool) {
 	}
 	at := func(p place) Time { return p.s.entries[p.i].at }
 	first := func(pos int) place {
-		r := b.heads.items[pos]
+		r := b.heads.items[pos].x
 		return place{r, r.first, int(r.base - r.first.first), pos}
 	}
 	// A small heap of candidates: a ring's next message, and the children of a ring in heads once it was visited.
@@ -258,7 +263,9 @@ func (p *push) put(b *body, r *ring, wakes *Wakes) uint64 {
 	messages := p.req.Messages
 	// The next push to a partition reclaims what lingers there (R2), another one only what it needs.
 	if r.epoch == b.epoch && r.settledN > 0 {
+		r.refill = true // it will not stay empty
 		r.reclaim(b.gen, stepLimit)
+		r.refill = false
 	}
 	bytes := p.bytes
 	skip := 0 // messages of the batch that newer ones of it push out
@@ -268,6 +275,9 @@ func (p *push) put(b *body, r *ring, wakes *Wakes) uint64 {
 	}
 	over := func() bool {
 		return int64(b.held+len(messages)-skip) > o.MaxLength || b.bytes+bytes > o.MaxBytes
+	}
+	if r.heldN == 0 && r.roster >= 0 && (over() || skip > 0) {
+		r.emptied()
 	}
 	for over() && b.settledN > 0 {
 		before := b.settledN

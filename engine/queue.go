@@ -110,9 +110,9 @@ func (q *queue) unlock() {
 func (q *queue) arm(s *shard, due Time) {
 	q.armed = due
 	if q.timerPos < 0 {
-		s.timers.push(q)
+		s.timers.push(q, due)
 	} else {
-		s.timers.fix(q)
+		s.timers.fix(q, due)
 	}
 	if s.timers.min() == q {
 		q.e.alarm(s, due)

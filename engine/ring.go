@@ -47,6 +47,7 @@ type ring struct {
 	caught  []*cursor            // cursors of whole groups with nothing deliverable here
 	lines   []*cursor            // cursors with parked pops
 
+	refill  bool   // being emptied to be filled again at once
 	roster  int    // index in the body's roster, -1: empty
 	stamp   uint64 // its stamp there
 	headAt  Time
@@ -60,11 +61,10 @@ type ring struct {
 func (r *ring) key() string   { return r.name }
 func (r *ring) place() *int32 { return &r.tablePos }
 
-// byHead orders rings by the arrival of their oldest message.
+// byHead places rings by the arrival of their oldest message.
 type byHead struct{}
 
-func (byHead) less(a, b *ring) bool { return a.headAt < b.headAt }
-func (byHead) at(x *ring) *int32    { return &x.headPos }
+func (byHead) at(x *ring) *int32 { return &x.headPos }
 
 type inIdle struct{}
 
@@ -134,8 +134,12 @@ func (r *ring) append(at Time, messages []Message) {
 		b.bytes += int64(len(m.Payload))
 	}
 	b.held += len(messages)
-	if empty && r.heldN > 0 {
+	switch {
+	case !empty:
+	case r.roster < 0:
 		r.filled(at)
+	default: // it was emptied just now
+		r.rebase()
 	}
 }
 
@@ -180,7 +184,7 @@ func (r *ring) filled(at Time) {
 		b.idleRings.remove(r)
 	}
 	r.headAt = at
-	b.heads.push(r)
+	b.heads.push(r, at)
 	b.roster.add(r)
 	b.armTTL()
 }
@@ -189,6 +193,9 @@ func (r *ring) emptied() {
 	b := r.b
 	r.base = r.tail
 	r.low = r.tail
+	if r.refill {
+		return
+	}
 	b.heads.remove(r)
 	b.roster.remove(r)
 	if s := r.last; s != nil && s.full() {
@@ -239,7 +246,7 @@ func (r *ring) sweep(now Time, limit int) bool {
 	case known == 0:
 		target = r.closing // what came later is for whoever comes first
 	case r.places.len() == known:
-		target = r.places.min().pos
+		target = uint64(r.places.minKey())
 	}
 	return r.sweepTo(target, now, limit)
 }
@@ -301,6 +308,7 @@ func (r *ring) sweepTo(target uint64, now Time, limit int) bool {
 // that goes as a whole counts as one.
 func (r *ring) reclaim(gen uint32, limit int) int {
 	r.fresh()
+	base, moved := r.base, false
 	for r.logHead < len(r.log) && limit > 0 {
 		u := &r.log[r.logHead]
 		if int32(u.gen-gen) > 0 {
@@ -308,6 +316,7 @@ func (r *ring) reclaim(gen uint32, limit int) int {
 		}
 		s := u.seg
 		if s.entries != nil && s != r.last && s.pinned == 0 && s.nextHeld(0) >= int(u.a) && s.nextHeld(int(u.b)) < 0 {
+			moved = moved || s == r.first
 			r.freeSegment(s)
 			limit--
 			u.a = u.b
@@ -321,12 +330,17 @@ func (r *ring) reclaim(gen uint32, limit int) int {
 				continue // it was dropped meanwhile
 			}
 			r.settledGone(1, int64(s.entries[i].size))
-			r.free(s, i)
+			if r.release(s, i) == base {
+				moved = true
+			}
 		}
 		if u.a == u.b {
 			u.seg = nil
 			r.logHead++
 		}
+	}
+	if moved && r.heldN > 0 {
+		r.rebase()
 	}
 	if r.logHead == len(r.log) {
 		r.log, r.logHead = r.log[:0], 0
@@ -354,19 +368,23 @@ func (r *ring) freeSegment(s *segment) {
 	r.bytes -= bytes
 	r.b.held -= n
 	r.b.bytes -= bytes
-	atBase := r.first == s
 	r.unlink(s)
 	if r.heldN == 0 {
 		r.emptied()
-	} else if atBase {
-		r.rebase()
 	}
 }
 
 // free lets go of one held message.
 func (r *ring) free(s *segment, i int) {
+	if r.release(s, i) == r.base && r.heldN > 0 {
+		r.rebase()
+	}
+}
+
+// release is free that leaves it to the caller to find the new base. It returns the message's sequence number.
+func (r *ring) release(s *segment, i int) (seq uint64) {
 	size := int64(s.entries[i].size)
-	seq := s.first + uint64(i)
+	seq = s.first + uint64(i)
 	back := s.free(i)
 	s.cost -= back
 	r.b.charge(-back)
@@ -379,9 +397,8 @@ func (r *ring) free(s *segment, i int) {
 	}
 	if r.heldN == 0 {
 		r.emptied()
-	} else if seq == r.base {
-		r.rebase()
 	}
+	return seq
 }
 
 // rebase finds the new oldest message. The first segment of a ring that holds something holds some of it.
@@ -390,7 +407,7 @@ func (r *ring) rebase() {
 	i := s.nextHeld(0)
 	r.base = s.first + uint64(i)
 	r.headAt = s.entries[i].at
-	r.b.heads.fix(r)
+	r.b.heads.fix(r, r.headAt)
 }
 
 // dropHead drops the oldest message. It says whether that is a loss: what every group has settled is not.
@@ -428,7 +445,7 @@ func (r *ring) dropHead() bool {
 
 // pass makes the cursors that have not seen seq stand at the base: it is about to be dropped and they skip it.
 func (r *ring) pass(seq uint64) {
-	for r.places.len() > 0 && r.places.min().pos <= seq {
+	for r.places.len() > 0 && r.places.minKey() <= Time(seq) {
 		r.places.min().toBase()
 	}
 	for _, g := range r.b.counted {

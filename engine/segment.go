@@ -54,7 +54,8 @@ type segment struct {
 	bigs       [][]byte
 	blocks     [segmentSize / rangeSize]*block // the lease blocks over each range, of all groups
 	prev, next *segment
-	cost       int64 // what it was charged
+	cost       int64    // what it was charged
+	few        [4]chunk // where chunks begins: a segment of small messages needs no more
 }
 
 // room is how many entries the segment can ever have.
@@ -143,6 +144,9 @@ func (s *segment) add(at Time, m *Message, hint int) (cost int64) {
 				cost -= s.dropChunk(last)
 			}
 			size := chunkFor(len(m.Payload), hint)
+			if s.chunks == nil {
+				s.chunks = s.few[:0]
+			}
 			s.chunks = append(s.chunks, chunk{buf: newChunk(size)})
 			cost += int64(size) + chunkCost
 			last++
@@ -221,5 +225,6 @@ func (s *segment) release() int64 {
 		entryPool.Put((*[segmentSize]entry)(s.entries[:segmentSize]))
 	}
 	s.entries, s.chunks, s.bigs, s.cost = nil, nil, nil, 0
+	s.few = [4]chunk{}
 	return back
 }

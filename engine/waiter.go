@@ -42,11 +42,10 @@ type line struct {
 	windowPos int32
 }
 
-// byWindow orders lines by when their window is over.
+// byWindow places lines by when their window is over.
 type byWindow struct{}
 
-func (byWindow) less(a, b *line) bool { return a.windowEnd < b.windowEnd }
-func (byWindow) at(x *line) *int32    { return &x.windowPos }
+func (byWindow) at(x *line) *int32 { return &x.windowPos }
 
 // park puts w at the end of its line.
 func (b *body) park(w *Waiter, l *line, req *PopRequest, batch int) {
@@ -179,7 +178,7 @@ func (b *body) ripe(l *line, n int, now Time) bool {
 	}
 	if l.windowPos < 0 {
 		l.windowEnd = now + Time(b.opts.Window)
-		b.windows.push(l)
+		b.windows.push(l, l.windowEnd)
 		b.arm(l.windowEnd)
 	}
 	return false
