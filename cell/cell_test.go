@@ -52,7 +52,11 @@ func start(t testing.TB, cfg Config) *Broker {
 // inBubble runs a test with a broker in virtual time.
 func inBubble(t *testing.T, test func(t *testing.T, b *Broker)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, start(t, testConfig(declare.OpenMemory()))) })
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, testConfig(declare.OpenMemory()))
+		synctest.Wait() // the timer sleeps: what becomes due from here on has to wake it
+		test(t, b)
+	})
 }
 
 func push(t testing.TB, b *Broker, queue string, payloads ...string) {

@@ -10,7 +10,8 @@ import (
 
 // Pop fills d, which must be empty, with messages for the group of req. With wait above zero it stays until a message
 // is deliverable or wait has passed, and then returns with d empty. When ctx ends first it returns ctx's error, and
-// nothing is claimed (contract D9). While the broker drains nothing waits.
+// nothing is claimed (contract D9). While the broker drains it does not stay, and while the kill switch is off a pop that
+// was parked before stays and gets nothing.
 func (b *Broker) Pop(ctx context.Context, req *engine.PopRequest, wait time.Duration, d *engine.Delivery) (Served, error) {
 	if err := b.enabled(); err != nil {
 		return b.served(0), err
@@ -20,7 +21,7 @@ func (b *Broker) Pop(ctx context.Context, req *engine.PopRequest, wait time.Dura
 	}
 	var one uint64
 	var err error
-	if wait > 0 && !b.draining.Load() {
+	if wait > 0 {
 		one, err = b.wait(ctx, req, wait, d)
 	} else {
 		err = b.serve(req.Tenant, req.Queue, req.Partition, func(now engine.Time, wakes *engine.Wakes) (err error) {
@@ -89,8 +90,7 @@ func (b *Broker) stay(ctx context.Context, w *waiter, deadline engine.Time) (ans
 	if ctx.Err() != nil {
 		return false, b.gone(ctx, w)
 	}
-	// A pop that ends while the kill switch is off gets nothing, so it must not claim in its last moment.
-	return b.withdraw(w, b.enabled() != nil), nil
+	return b.withdraw(w, false), nil
 }
 
 // gone ends the wait of a client that has gone. What was claimed for it before that was seen goes back without a trace.

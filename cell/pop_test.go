@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,6 +216,37 @@ func TestAnsweredButNotYetSignalled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// blind is a context whose end is seen only by who asks.
+type blind struct {
+	context.Context
+	ended atomic.Bool
+}
+
+func (b *blind) Err() error {
+	if b.ended.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Contract D9: a client that goes in the moment in which its answer comes is looked for once more.
+func TestContextIsLookedAtAfterWaking(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *Broker) {
+		ctx := &blind{Context: t.Context()}
+		done := park(ctx, b, request("q"), time.Minute)
+		ctx.ended.Store(true)
+		push(t, b, "q", "a")
+		if p := <-done; !errors.Is(p.err, context.Canceled) || len(p.d.Messages) > 0 {
+			t.Errorf("the gone consumer got %q, %v", p.payloads(), p.err)
+		}
+		live := pop(t.Context(), b, "q", 0)
+		expect(t, live, "a")
+		if live.d.Messages[0].Attempts != 1 {
+			t.Error("the give-back left a trace")
+		}
+	})
 }
 
 func TestEndedContextClaimsNothing(t *testing.T) {
