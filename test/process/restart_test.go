@@ -203,9 +203,9 @@ func TestBadConfigurationStopsTheStart(t *testing.T) {
 			refusesToStart(t, map[string]string{c.name: c.value}, c.name)
 		})
 	}
-	t.Run("tenancy needs trust", func(t *testing.T) {
+	t.Run("tenancy without authentication or trust", func(t *testing.T) {
 		t.Parallel()
-		refusesToStart(t, map[string]string{"QUEEN_TENANCY_HEADER": "true"}, "QUEEN_TRUST_PROXY")
+		refusesToStart(t, map[string]string{"QUEEN_TENANCY_HEADER": "true"}, "QUEEN_TENANCY_HEADER")
 	})
 	t.Run("port busy", func(t *testing.T) {
 		t.Parallel()
