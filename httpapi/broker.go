@@ -20,7 +20,8 @@ type Served struct {
 }
 
 // Broker carries the traffic: what clients push, pop and ack. Its errors are the engine's sentinels and this
-// package's; anything else is answered as an internal error.
+// package's; anything else is answered as an internal error. Requests, and the payloads in them, are memory that is used
+// again: nothing of them may be kept after the call has returned. Only the names and ids, which are strings, may.
 type Broker interface {
 	Push(ctx context.Context, req *engine.PushRequest) (Served, error)
 	// Pop fills d. With wait above zero it stays until a message is there or wait has passed, and then answers with
@@ -59,12 +60,16 @@ type QueuesAnswer struct {
 	engine.QueuePage
 	// CellBytes is what the tenant uses, CellMaxBytes what it may use.
 	CellBytes, CellMaxBytes int64
+	// Missing are the brokers of the cell that did not answer.
+	Missing []string
 }
 
 // DepthAnswer is the depth of one queue.
 type DepthAnswer struct {
 	Served
 	engine.Depth
+	// Missing are the brokers of the cell that did not answer.
+	Missing []string
 }
 
 // System is the state behind the kill switch's route and the metrics.
@@ -78,9 +83,11 @@ type System struct {
 	GrantedTenants int
 	// ParkedWaiters is how many pops wait on this broker's rings; ParkedPolls how many long polls arrived here.
 	ParkedWaiters, ParkedPolls int64
-	StoreUp                    bool
-	Started                    time.Time
-	Engine                     engine.Stats
+	// Forwarded is how many requests were sent on to their owner.
+	Forwarded int64
+	StoreUp   bool
+	Started   time.Time
+	Engine    engine.Stats
 }
 
 // HealthState is what /health says of the broker.
