@@ -36,6 +36,7 @@ func TestSoak(t *testing.T) {
 		"QUEEN_EPHEMERAL_IMPLICIT_IDLE_S": "2",
 		"QUEEN_EPHEMERAL_GROUP_IDLE_S":    "5",
 		"QUEEN_EPHEMERAL_MAX_BYTES":       "33554432",
+		"QUEEN_EPHEMERAL_LEASE_S":         "1",
 	})
 	before, err := b.Metrics()
 	if err != nil {

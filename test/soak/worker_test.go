@@ -49,7 +49,9 @@ func (w *worker) note(verb string, a broker.Answer, allowed ...int) bool {
 
 func (w *worker) chance(percent int) bool { return w.random.IntN(100) < percent }
 
-func (w *worker) name(prefix string, n int) string { return fmt.Sprintf("%s%d", prefix, w.random.IntN(n)) }
+func (w *worker) name(prefix string, n int) string {
+	return fmt.Sprintf("%s%d", prefix, w.random.IntN(n))
+}
 
 // step does one thing.
 func (w *worker) step() {
