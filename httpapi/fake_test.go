@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -286,4 +287,40 @@ func body(s string) io.Reader {
 		return nil
 	}
 	return strings.NewReader(s)
+}
+
+// raw sends text as it is over a connection of its own and reads the answer.
+func (b *bench) raw(t testing.TB, text string) reply {
+	t.Helper()
+	conn := b.dial(t)
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return readReply(t, conn)
+}
+
+// dial opens a connection that does not outlive the test.
+func (b *bench) dial(t testing.TB) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", b.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	return conn.(*net.TCPConn)
+}
+
+func readReply(t testing.TB, conn net.Conn) reply {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("no whole answer: %v", err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(text)}
 }

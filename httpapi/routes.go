@@ -70,8 +70,8 @@ func (s *Server) routes(prometheus http.Handler) *echo.Echo {
 // wrongMethod answers a path that is known, by a method that is not.
 func (s *Server) wrongMethod(allow string) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if strings.HasPrefix(c.Path(), queuePrefix) {
-			if _, ok := segment(c.Request(), queuePrefix, ""); !ok {
+		if prefix, suffix, ok := strings.Cut(c.Path(), ":queue"); ok {
+			if _, ok := segment(c.Request(), prefix, suffix); !ok {
 				return errNotFound
 			}
 		}
