@@ -31,7 +31,10 @@ func main() {
 		<-signals
 		os.Exit(exitFailed)
 	}()
-	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	// It is over: a second signal that comes now does not turn a clean stop into a failure.
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+	os.Exit(code)
 }
 
 const usage = `queencell: a broker for ephemeral queues
