@@ -267,6 +267,7 @@ func (b *body) runWindows(now Time, left int, wakes *Wakes) int {
 
 // serveGroup serves a group's lines after one of its waiters left something over.
 func (b *body) serveGroup(g *group, now Time, wakes *Wakes) {
+	g.prune()
 	if c := g.ready.head; c != nil {
 		b.serve(c, now, wakes)
 	}

@@ -76,6 +76,7 @@ func (e *Engine) Peek(now Time, req *PopRequest, d *Delivery, wakes *Wakes) erro
 func (b *body) firstReady(g *group) *ring {
 	var after uint64
 	if g != nil && g.whole {
+		g.prune()
 		if g.ready.head != nil {
 			return g.ready.head.r
 		}

@@ -73,6 +73,7 @@ func (b *body) takeAny(g *group, k *claim) {
 // scan takes the next ring that the group has not looked at into its rotation: one per turn, so that new rings come
 // in however busy the old ones are; more only while the rotation is empty.
 func (b *body) scan(g *group) error {
+	g.prune()
 	for {
 		r := b.roster.next(g.scanned)
 		if r == nil {
@@ -88,6 +89,14 @@ func (b *body) scan(g *group) error {
 		if g.ready.head != nil {
 			return nil
 		}
+	}
+}
+
+// prune takes rings off the head of the rotation whose messages were dropped since they came into it.
+func (g *group) prune() {
+	for c := g.ready.head; c != nil && c.deliverable() == 0; c = g.ready.head {
+		g.b.visits++
+		c.turns()
 	}
 }
 

@@ -45,9 +45,10 @@ func (q *queue) settle() {
 	cost := queueCost + nameCost(q.name)
 	idle := Time(q.e.cfg.ImplicitIdle)
 	if n := b.rings.len(); n > 0 {
-		c.rings = make([]coldRing, n)
-		for i, r := range b.rings.items {
-			c.rings[i] = coldRing{r.name, r.incarnation, r.tail, r.idleAt}
+		c.rings = make([]coldRing, 0, n)
+		// All are empty and so in the list, longest idle first, as they will be listed again.
+		for r := b.idleRings.head; r != nil; r = r.idle.next {
+			c.rings = append(c.rings, coldRing{r.name, r.incarnation, r.tail, r.idleAt})
 			cost += coldRingCost
 			if r.name != DefaultPartition {
 				cost += nameCost(r.name)
@@ -64,7 +65,7 @@ func (q *queue) settle() {
 		for g := b.recent.head; g != nil; g = g.recent.next {
 			k := coldGroup{name: g.name, used: g.used, skipped: b.skipped(g), whole: g.whole}
 			for _, x := range g.cursors {
-				k.rings |= 1 << x.r.tablePos
+				k.rings |= 1 << c.place(x.r.name)
 			}
 			c.groups[i] = k
 			i++
@@ -89,6 +90,16 @@ func (q *queue) settle() {
 	q.body, q.rest = nil, c
 	b.delta = 0
 	q.charge(cost - q.charged)
+}
+
+// place is the ring's index in rings.
+func (c *rest) place(ring string) int {
+	for i := range c.rings {
+		if c.rings[i].name == ring {
+			return i
+		}
+	}
+	panic("engine: a cursor in a ring that is not there")
 }
 
 // rouse gives the queue a body again.
