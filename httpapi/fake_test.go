@@ -223,6 +223,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   string
+	closes bool // the connection ends with it
 }
 
 func (b *bench) do(t testing.TB, method, path string, body io.Reader, headers ...string) reply {
@@ -243,7 +244,7 @@ func (b *bench) do(t testing.TB, method, path string, body io.Reader, headers ..
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
-	return reply{resp.StatusCode, resp.Header, string(text)}
+	return reply{resp.StatusCode, resp.Header, string(text), resp.Close}
 }
 
 func (b *bench) post(t testing.TB, path, body string) reply {
@@ -322,5 +323,5 @@ func readReply(t testing.TB, conn net.Conn) reply {
 	if err != nil {
 		t.Fatalf("no whole answer: %v", err)
 	}
-	return reply{resp.StatusCode, resp.Header, string(text)}
+	return reply{resp.StatusCode, resp.Header, string(text), resp.Close}
 }

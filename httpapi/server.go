@@ -115,12 +115,11 @@ func (s *Server) Close(ctx context.Context) error {
 	// A connection on which nothing has come yet would hold the shutdown for seconds.
 	s.conns.closeNew()
 	err := s.http.Shutdown(ctx)
-	if err != nil {
+	if ctx.Err() != nil && err != nil {
 		_ = s.http.Close()
-	}
-	s.conns.wait()
-	if err != nil {
+		s.conns.wait()
 		return fmt.Errorf("httpapi: requests were cut off: %w", err)
 	}
-	return nil
+	s.conns.wait()
+	return nil // Shutdown may have minded that the listener was closed already
 }
