@@ -63,10 +63,10 @@ func serveUntil(ctx context.Context, cfg *config, log *slog.Logger) (err error) 
 		URL:    publicURL(cfg, listener.Addr()),
 		Log:    log,
 	})
-	defer broker.Close()
 	if err != nil {
 		return err
 	}
+	defer broker.Close()
 	face := adapter{broker}
 	server, err := httpapi.New(httpapi.Config{
 		Node:              cfg.Node,
