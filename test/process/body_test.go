@@ -271,7 +271,7 @@ func TestCompressedBodies(t *testing.T) {
 	name := queue(t)
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
-	if _, err := w.Write(broker.PushBody(name, "", `"`+strings.Repeat("a", 64<<20)+`"`)); err != nil {
+	if _, err := w.Write(broker.PushBody(name, "", `"`+strings.Repeat("a", 8<<20)+`"`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

@@ -187,7 +187,7 @@ func TestParameterRanges(t *testing.T) {
 		t.Errorf("the error does not name the options that exist: %v", a)
 	}
 	shared.Depth(name+"-bad", "").WantCode(t, 404, "ephemeral_queue_not_found")
-	sent := `{"leaseSeconds":0,"maxLength":0,"maxBytes":99999999999999999999999999,"retryLimit":1000000000000,"ttlSeconds":1000000000000,"windowBuffer":{"ms":100000,"count":100000}}`
+	sent := `{"leaseSeconds":0,"maxLength":0,"maxBytes":9223372036854775807,"retryLimit":1000000000000,"ttlSeconds":1000000000000,"windowBuffer":{"ms":100000,"count":100000}}`
 	a := shared.Configure(name+"-clamped", sent)
 	a.Want(t, 201)
 	var echo struct{ Options json.RawMessage }

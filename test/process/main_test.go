@@ -46,10 +46,10 @@ func TestMain(m *testing.M) {
 // queue is a queue name that belongs to the test.
 func queue(t testing.TB) string { return strings.ReplaceAll(t.Name(), "/", "-") }
 
-// slow widens a time limit where the race detector makes everything slower.
+// slow widens a time limit where the race detector makes everything slower, on both sides of the wire.
 func slow(d time.Duration) time.Duration {
 	if broker.Race {
-		return 2 * d
+		return 4 * d
 	}
 	return d
 }

@@ -94,7 +94,6 @@ func Test200DisconnectAtOnce(t *testing.T) {
 
 // TestDeadWaiterGetsNothing pins LP-01 (D9): the next message after a disconnect goes to the living.
 func TestDeadWaiterGetsNothing(t *testing.T) {
-	t.Parallel()
 	b := broker.Start(t, nil)
 	for _, autoAck := range []bool{false, true} {
 		for _, end := range []string{"FIN", "RST", "SIGKILL"} {
@@ -136,7 +135,6 @@ func expectNext(t *testing.T, b *broker.Broker, name string, autoAck bool) {
 
 // TestDisconnectWithBody pins LP-02: a request whose body nobody needs must not hide the disconnect.
 func TestDisconnectWithBody(t *testing.T) {
-	t.Parallel()
 	b := broker.Start(t, nil)
 	forms := []struct {
 		name    string
