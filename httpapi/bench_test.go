@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -57,6 +58,17 @@ func BenchmarkDecodePush(b *testing.B) {
 			perMessage(b, n)
 		})
 	}
+}
+
+// BenchmarkValid is the standard library's check of the same body, to compare with in one run.
+func BenchmarkValid(b *testing.B) {
+	body := pushOf(100)
+	for b.Loop() {
+		if !json.Valid(body) {
+			b.Fatal()
+		}
+	}
+	perMessage(b, 100)
 }
 
 func BenchmarkDecodeAck(b *testing.B) {
@@ -173,3 +185,6 @@ func TestNoAllocationPerMessage(t *testing.T) {
 		}
 	}
 }
+
+func (s *sink) SetReadDeadline(time.Time) error  { return nil }
+func (s *sink) SetWriteDeadline(time.Time) error { return nil }

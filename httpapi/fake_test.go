@@ -182,14 +182,18 @@ func testConfig() Config {
 	return Config{Node: "n1", MaxBodyBytes: 1 << 20, InflightMaxBytes: 64 << 20, PopDefaultTimeout: 30 * time.Second}
 }
 
-func start(t testing.TB, f *fake, change func(*Config)) *bench {
+func start(t testing.TB, f *fake, change func(*Config), broker ...Broker) *bench {
 	t.Helper()
+	var traffic Broker = f
+	if len(broker) > 0 {
+		traffic = broker[0]
+	}
 	cfg := testConfig()
 	if change != nil {
 		change(&cfg)
 	}
 	l := new(logs)
-	s, err := New(cfg, f, f, f, slog.New(slog.NewTextHandler(l, nil)))
+	s, err := New(cfg, traffic, f, f, slog.New(slog.NewTextHandler(l, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

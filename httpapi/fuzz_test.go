@@ -46,7 +46,7 @@ func nesting(body []byte) int {
 	return deepest
 }
 
-// object is what a slow reader finds in a JSON object: its members in order, with their names decoded.
+// member is what a slow reader finds in a JSON object, with its name decoded.
 type member struct {
 	name  string
 	value json.RawMessage
@@ -337,7 +337,7 @@ func FuzzString(f *testing.F) {
 	})
 }
 
-// FuzzConfigure and the switch never take what is no JSON, and never fail otherwise than as a bad request.
+// FuzzSettings: configure and the switch never take what is no JSON, and fail in no other way than as a bad request.
 func FuzzSettings(f *testing.F) {
 	f.Add([]byte(`{"queue":"q","options":{"maxBytes":5,"windowBuffer":{"ms":1}}}`))
 	f.Add([]byte(`{"enabled":true}`))

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -39,10 +40,12 @@ func (s *scanner) start(b []byte) {
 	*s = scanner{b: b, unknown: s.unknown[:0]}
 }
 
+// fail keeps the first error and ends the text here, so that nothing more is found in it.
 func (s *scanner) fail(text string) {
 	if s.err == nil {
 		s.err = badRequest(text)
 	}
+	s.i = len(s.b)
 }
 
 // unexpected fails at the next byte.
@@ -56,9 +59,13 @@ func (s *scanner) unexpected() {
 
 // peek skips white space and returns the next byte, 0 at the end and after an error. (A NUL is no JSON either.)
 func (s *scanner) peek() byte {
-	if s.err != nil {
-		return 0
+	if s.i < len(s.b) && s.b[s.i] > ' ' {
+		return s.b[s.i]
 	}
+	return s.peekSpace()
+}
+
+func (s *scanner) peekSpace() byte {
 	for s.i < len(s.b) {
 		switch c := s.b[s.i]; c {
 		case ' ', '\t', '\n', '\r':
@@ -137,15 +144,18 @@ func (s *scanner) str() token {
 	for {
 		// Eight bytes at a time while they are plain ASCII. The lowest byte that is flagged is flagged rightly: a
 		// borrow can only reach the bytes above one that is itself flagged.
+		special := uint64(0)
 		for i+8 <= len(b) {
 			const ones, highs = 0x0101010101010101, 0x8080808080808080
 			w := binary.LittleEndian.Uint64(b[i:])
-			if (w|(w-ones*0x20)|((w^ones*'"')-ones)|((w^ones*'\\')-ones))&highs != 0 {
+			special = (w | (w - ones*0x20) | ((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones)) & highs
+			if special != 0 {
+				i += bits.TrailingZeros64(special) / 8
 				break
 			}
 			i += 8
 		}
-		for i < len(b) && b[i] >= 0x20 && b[i] < utf8.RuneSelf && b[i] != '"' && b[i] != '\\' {
+		for special == 0 && i < len(b) && b[i] >= 0x20 && b[i] < utf8.RuneSelf && b[i] != '"' && b[i] != '\\' {
 			i++
 		}
 		if i >= len(b) {
@@ -191,9 +201,7 @@ func (s *scanner) skip() []byte {
 		s.str()
 	case '{':
 		s.i++
-		if !s.deeper() {
-			return nil
-		}
+		s.deeper()
 		for first := true; s.more(&first, '}'); {
 			s.str()
 			s.colon()
@@ -201,9 +209,7 @@ func (s *scanner) skip() []byte {
 		}
 	case '[':
 		s.i++
-		if !s.deeper() {
-			return nil
-		}
+		s.deeper()
 		for first := true; s.more(&first, ']'); {
 			s.skip()
 		}
