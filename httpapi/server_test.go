@@ -116,6 +116,27 @@ func TestClose(t *testing.T) {
 	serving.Wait()
 }
 
+// A connection on which nothing has come does not hold Close: net/http alone would wait for seconds.
+func TestCloseWithAFreshConnection(t *testing.T) {
+	b := start(t, newFake(), nil)
+	conn := b.dial(t)
+	eventually(t, "the connection is accepted", func() bool {
+		b.server.conns.mu.Lock()
+		defer b.server.conns.mu.Unlock()
+		return len(b.server.conns.state) == 1
+	})
+	begin := time.Now()
+	if err := b.server.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	if _, err := io.ReadAll(conn); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	f := newFake()
 	for name, change := range map[string]func(*Config){
