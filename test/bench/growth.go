@@ -83,8 +83,18 @@ func (b *bench) cycleCost(n, queues int, set func(addr string) error) (float64, 
 	if err := cycles(max(n/10, workers))(); err != nil {
 		return 0, err
 	}
-	used, _, err := measured(p.CPU, cycles(n))
-	return used.Seconds() * 1e6 / float64(n), err
+	// What else the machine does only adds: the best of some is the nearest to the truth.
+	best := 0.0
+	for range 3 {
+		used, _, err := measured(p.CPU, cycles(n))
+		if err != nil {
+			return 0, err
+		}
+		if cost := used.Seconds() * 1e6 / float64(n); best == 0 || cost < best {
+			best = cost
+		}
+	}
+	return best, nil
 }
 
 // partition is a worker's own in a single queue; many queues have one each.
@@ -95,7 +105,7 @@ func partition(queues, worker int) string {
 	return fmt.Sprintf("p%d", worker)
 }
 
-// touch makes queues that exist, each with a partition and a group.
+// touch makes queues that have carried a message, each with a partition and a group.
 func touch(addr string, queues int) error {
 	return each(workers, func(w int) error {
 		c, err := dial(addr)
@@ -104,7 +114,11 @@ func touch(addr string, queues int) error {
 		}
 		defer c.Close()
 		for i := w; i < queues; i += workers {
-			if err := c.do(get(broker.PopPath(fmt.Sprintf("q-%d", i), broker.PopOptions{Partition: partition(queues, w)})), 200); err != nil {
+			queue, partition := fmt.Sprintf("q-%d", i), partition(queues, w)
+			if err := c.do(post("/api/v1/ephemeral/push", broker.PushBody(queue, partition, payload())), 201); err != nil {
+				return err
+			}
+			if err := c.do(get(broker.PopPath(queue, broker.PopOptions{Partition: partition, AutoAck: true})), 200); err != nil {
 				return err
 			}
 		}

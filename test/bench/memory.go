@@ -54,8 +54,7 @@ func collected(p *broker.Process, c *broker.Client) (int64, error) {
 
 // memoryOf measures what make costs in resident memory and in the broker's own count, per item.
 func (b *bench) memoryOf(part, what string, n int, target string, make func(addr string, n int) error) error {
-	// The collector runs early, so that "resident" is what is live and little more.
-	p, c, err := b.start("GOGC", "20")
+	p, c, err := b.start("GOGC", earlyCollection)
 	if err != nil {
 		return err
 	}
@@ -136,35 +135,51 @@ func fill(addr, queue string, n int) error {
 	})
 }
 
+// earlyCollection makes a Go server's resident memory what is live, and little more.
+const earlyCollection = "20"
+
 // parkedMemory is P9: what a parked pop adds to what a parked request of a handler that does nothing holds.
 func (b *bench) parkedMemory() error {
-	noop, err := startEcho()
+	noop, err := startEcho("GOGC=" + earlyCollection)
 	if err != nil {
 		return err
 	}
 	defer noop.stop()
-	floor, err := parkAll(noop.addr, b.parked, func(int) []byte { return get("/park") }, func() (int64, error) { return broker.RSS(noop.cmd.Process.Pid) }, nil)
-	if err != nil {
-		return err
-	}
-	p, c, err := b.start()
-	if err != nil {
-		return err
-	}
-	defer p.Kill()
-	pops, err := parkAll(p.Addr, b.parked, func(i int) []byte {
-		return get(broker.PopPath(fmt.Sprintf("parked-%d", i), broker.PopOptions{Wait: true, Timeout: 5 * time.Minute}))
-	}, p.RSS, func() (bool, error) {
-		n, err := c.Metric("queen_parked_waiters")
-		return int(n) == b.parked, err
-	})
+	rss := func() (int64, error) { return broker.RSS(noop.cmd.Process.Pid) }
+	floor, err := parkAll(noop.addr, b.parked, func(int) []byte { return get("/park") }, rss, nil)
 	if err != nil {
 		return err
 	}
 	b.add(result{"p9", "no-op", fmt.Sprintf("%d parked requests", b.parked), floor, "bytes each", ""})
-	b.add(result{"p9", "queencell", fmt.Sprintf("%d parked pops, an inbox each", b.parked), pops, "bytes each", ""})
-	b.add(result{"p9", "queencell", "a parked pop adds", pops - floor, "bytes each", "1024 beside its inbox"})
+	for _, c := range []struct {
+		what, target string
+		queue        func(i int) string
+	}{
+		{"on one queue", "1024", func(int) string { return "parked" }},
+		{"an inbox each", "1024 and the inbox", func(i int) string { return fmt.Sprintf("parked-%d", i) }},
+	} {
+		pops, err := b.parkPops(c.queue)
+		if err != nil {
+			return err
+		}
+		b.add(result{"p9", "queencell", fmt.Sprintf("%d parked pops, %s", b.parked, c.what), pops, "bytes each", ""})
+		b.add(result{"p9", "queencell", "a parked pop adds, " + c.what, pops - floor, "bytes each", c.target})
+	}
 	return nil
+}
+
+func (b *bench) parkPops(queue func(i int) string) (float64, error) {
+	p, c, err := b.start("GOGC", earlyCollection)
+	if err != nil {
+		return 0, err
+	}
+	defer p.Kill()
+	return parkAll(p.Addr, b.parked, func(i int) []byte {
+		return get(broker.PopPath(queue(i), broker.PopOptions{Wait: true, Timeout: 5 * time.Minute}))
+	}, p.RSS, func() (bool, error) {
+		n, err := c.Metric("queen_parked_waiters")
+		return int(n) == b.parked, err
+	})
 }
 
 // parkAll opens n connections with a request each and returns what each added to the resident memory.

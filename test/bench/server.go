@@ -84,12 +84,14 @@ func (s *server) stop() {
 func (s *server) cpu() (time.Duration, error) { return broker.CPU(s.cmd.Process.Pid) }
 
 // startEcho runs the no-op server as a process of its own, so that its CPU and memory can be told from the generator's.
-func startEcho() (*server, error) {
+// env are variables beside the generator's own.
+func startEcho(env ...string) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(self, echoArgument)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
