@@ -18,7 +18,8 @@ func (e *Engine) Ack(now Time, req *AckRequest, outcomes []Outcome, wakes *Wakes
 	if name == "" {
 		name = QueueMode
 	}
-	q.used = max(q.used, now)
+	now = q.at(now)
+	q.used = now
 	b := q.open()
 	g, known := b.groups.get(name)
 	if known {

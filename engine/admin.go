@@ -25,6 +25,7 @@ func (e *Engine) declare(now Time, tenant, name string, o Options, wakes *Wakes)
 		}
 		q.used = now
 	}
+	now = q.at(now)
 	q.declared = &o
 	b := q.open()
 	old := b.opts
@@ -53,16 +54,7 @@ func (b *body) rewindow(now Time, wakes *Wakes) {
 		if b.opts.Window > 0 {
 			b.startCount(g)
 		}
-		// The first turns of the rotation serve all who can be.
-		for c := g.ready.head; c != nil && g.line.waiters.n > 0; {
-			next := c.turn.next
-			b.visits++
-			b.serve(c, now, wakes)
-			if next == nil || !g.ready.has(next) {
-				break
-			}
-			c = next
-		}
+		b.serveGroup(g, now, wakes)
 	}
 	for _, r := range b.rings.items {
 		for i := len(r.lines) - 1; i >= 0; i-- {
@@ -78,6 +70,7 @@ func (e *Engine) Reset(now Time, tenant, name string, wakes *Wakes) (dropped int
 	if q == nil {
 		return 0
 	}
+	q.used = q.at(now)
 	if q.body == nil {
 		q.unlock()
 		return 0
@@ -104,7 +97,6 @@ func (e *Engine) Reset(now Time, tenant, name string, wakes *Wakes) (dropped int
 			break
 		}
 	}
-	q.used = max(q.used, now)
 	q.unlock()
 	return dropped
 }
@@ -161,6 +153,7 @@ func (b *body) wipe(r *ring) (dropped int) {
 	for _, c := range r.readers.items {
 		c.turns()
 	}
+	b.lapse(r)
 	return dropped
 }
 
@@ -186,6 +179,7 @@ func (e *Engine) Delete(now Time, tenant, name string, wakes *Wakes) (existed bo
 	if q == nil {
 		return false
 	}
+	now = q.at(now)
 	b := q.open()
 	if b.parked == 0 {
 		for i := range b.trash {
@@ -300,6 +294,7 @@ func (e *Engine) closeQueue(q *queue, now Time, wakes *Wakes) (done bool) {
 		}
 		b = q.open()
 	}
+	now = q.at(now)
 	left := stepLimit
 	for i := len(b.rings.items) - 1; i >= 0 && left > 0; i-- {
 		left--
@@ -308,11 +303,10 @@ func (e *Engine) closeQueue(q *queue, now Time, wakes *Wakes) (done bool) {
 			continue
 		}
 		left -= r.readers.len()
-		if r.heldN > 0 {
+		if n := b.wipe(r); n > 0 {
 			e.wipes.Add(1)
-			e.moved.Add(int64(r.heldN - r.settledN))
+			e.moved.Add(int64(n))
 		}
-		b.wipe(r)
 		for len(r.lines) > 0 {
 			w := r.lines[len(r.lines)-1].line.waiters.head
 			w.Moved = true
@@ -353,7 +347,7 @@ func (e *Engine) SetPaused(now Time, paused bool, wakes *Wakes) {
 		for _, q := range all {
 			q.mu.Lock()
 			if b := q.body; !q.dead && b != nil && b.parked > 0 {
-				b.rewindow(now, wakes)
+				b.rewindow(q.at(now), wakes)
 			}
 			q.unlock()
 		}

@@ -124,7 +124,7 @@ func (b *body) unswept(r *ring) {
 
 // ringIdle puts a ring that became empty among the idle ones.
 func (b *body) ringIdle(r *ring) {
-	r.idleAt = b.q.used
+	r.idleAt = b.q.seen
 	if b.idleRings.has(r) {
 		b.idleRings.moveToBack(r)
 	} else {
@@ -255,7 +255,7 @@ func (b *body) runWindows(now Time, left int, wakes *Wakes) int {
 			b.serve(c, now, wakes)
 			continue
 		}
-		if l.g.count <= 0 {
+		if l.g.windowCount(0) <= 0 {
 			b.stopWindow(l)
 			continue
 		}
@@ -265,11 +265,25 @@ func (b *body) runWindows(now Time, left int, wakes *Wakes) int {
 	return left
 }
 
-// serveGroup serves a group's lines after one of its waiters left something over.
+// serveGroup serves the pops that a group has parked on the whole queue, from the rings in turn.
 func (b *body) serveGroup(g *group, now Time, wakes *Wakes) {
-	g.prune()
-	if c := g.ready.head; c != nil {
-		b.serve(c, now, wakes)
+	for n := -1; g.line.waiters.n > 0 && g.line.waiters.n != n; {
+		n = g.line.waiters.n
+		err := b.scan(g)
+		if c := g.ready.head; c != nil {
+			b.serve(c, now, wakes)
+		} else if err != nil {
+			b.refuse(&g.line, err, now, wakes)
+		}
+	}
+}
+
+// refuse answers all of a line: nobody is left waiting for something that is there and that he can't have.
+func (b *body) refuse(l *line, err error, now Time, wakes *Wakes) {
+	for l.waiters.head != nil {
+		w := l.waiters.head
+		w.Err = err
+		b.wake(w, now, wakes)
 	}
 }
 

@@ -28,6 +28,7 @@ type cursor struct {
 	heapPos, tablePos, groupPos, caughtPos, linePos int32
 
 	turn    links[cursor] // in group.ready
+	since   uint64        // the roster's stamp when it came to its place there
 	touched bool          // in body.touched
 }
 
@@ -217,7 +218,7 @@ func (c *cursor) turns() {
 	if c.deliverable() > 0 {
 		c.uncatch()
 		if !c.g.ready.has(c) {
-			c.g.ready.pushBack(c)
+			c.enqueue()
 		}
 		return
 	}
@@ -228,6 +229,12 @@ func (c *cursor) turns() {
 		c.caughtPos = int32(len(c.r.caught))
 		c.r.caught = append(c.r.caught, c)
 	}
+}
+
+// enqueue puts the cursor at the end of its group's rotation.
+func (c *cursor) enqueue() {
+	c.since = c.r.b.roster.stamp
+	c.g.ready.pushBack(c)
 }
 
 // uncatch takes the cursor off the list of those that the ring's next push tells.

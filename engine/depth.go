@@ -16,7 +16,7 @@ func (e *Engine) Depth(now Time, tenant, name, group, after string, limit int, w
 	}
 	slept := q.body == nil
 	q.open()
-	read := depthRead{now: now}
+	read := depthRead{now: q.at(now)}
 	for i := 0; ; {
 		b := q.body
 		if b == nil {

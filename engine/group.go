@@ -28,6 +28,7 @@ type group struct {
 	// While such a pop waits for its window, count is what is deliverable to the group.
 	counted   bool
 	count     int
+	capped    bool // count is not all
 	countPos  int32
 	linePos   int32
 	tablePos  int32

@@ -31,6 +31,18 @@ func (l *list[T, L]) pushBack(x *T) {
 	l.n++
 }
 
+func (l *list[T, L]) pushFront(x *T) {
+	k := l.l.links(x)
+	k.prev, k.next, k.in = nil, l.head, true
+	if l.head != nil {
+		l.l.links(l.head).prev = x
+	} else {
+		l.tail = x
+	}
+	l.head = x
+	l.n++
+}
+
 func (l *list[T, L]) remove(x *T) {
 	k := l.l.links(x)
 	if k.prev != nil {

@@ -190,6 +190,15 @@ func (x *machine) pass() {
 	if x.c.one(6) && x.mayLeap() {
 		x.now += Time(d)
 		x.note("late leap")
+		for _, q := range x.m.queues { // a late shell reclaims late
+			for _, r := range q.rings {
+				for _, msg := range r.msgs {
+					if msg.settledAt != modelNever {
+						msg.settledAt, msg.maybe = x.now, true
+					}
+				}
+			}
+		}
 		x.m.allDue(x.now)
 		return
 	}
@@ -398,8 +407,11 @@ func (x *machine) popRequest() PopRequest {
 
 // prepare waits until the answer to a group that comes now is clear, and tells what may refuse it.
 func (x *machine) prepare(req *PopRequest) []error {
-	q := x.m.queue(req.Tenant, req.Queue)
-	if q != nil && q.unclear(req.Partition, groupName(req.Group), x.now) {
+	for {
+		q := x.m.queue(req.Tenant, req.Queue)
+		if q == nil || !q.unclear(req.Partition, groupName(req.Group), x.now) {
+			break
+		}
 		x.note("wait for lingering messages to go")
 		x.advance(2*time.Second + 1)
 	}

@@ -16,6 +16,7 @@ func (e *Engine) Peek(now Time, req *PopRequest, d *Delivery, wakes *Wakes) erro
 		return nil
 	}
 	defer q.unlock()
+	now = q.at(now)
 	b := q.body
 	if b == nil {
 		return nil

@@ -65,18 +65,19 @@ func (b *body) takeAny(g *group, k *claim) {
 		c.take(k)
 		c.turns()
 		if g.ready.has(c) {
-			g.ready.moveToBack(c)
+			g.ready.remove(c)
+			c.enqueue()
 		}
 	}
 }
 
-// scan takes the next ring that the group has not looked at into its rotation: one per turn, so that new rings come
-// in however busy the old ones are; more only while the rotation is empty.
+// scan sees to it that the head of the rotation is the ring whose turn it is, of those in the rotation and those that
+// the group has not looked at yet. The latter have their turns in the order in which they came to hold something.
 func (b *body) scan(g *group) error {
-	g.prune()
 	for {
+		g.prune()
 		r := b.roster.next(g.scanned)
-		if r == nil {
+		if r == nil || g.ready.head != nil && g.ready.head.since < r.stamp {
 			return nil
 		}
 		b.visits++
@@ -85,10 +86,13 @@ func (b *body) scan(g *group) error {
 			return err
 		}
 		g.scanned = r.stamp
-		c.turns()
-		if g.ready.head != nil {
+		if c.deliverable() > 0 && !g.ready.has(c) {
+			c.uncatch()
+			c.since = r.stamp
+			g.ready.pushFront(c)
 			return nil
 		}
+		c.turns()
 	}
 }
 
@@ -168,6 +172,7 @@ func (p *pop) try(wakes *Wakes) (one uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	p.now = q.at(p.now)
 	slept := q.body == nil
 	b := q.open()
 	g, r, reserved, err := p.admit(b, group, slot, created || slept)
@@ -280,8 +285,8 @@ func (p *pop) claim(b *body, g *group, c *cursor, wakes *Wakes) error {
 	} else {
 		b.takeAny(g, &k)
 	}
-	if len(p.d.Messages) > 0 && b.opts.Window > 0 {
-		p.others(b, g, c)
+	if b.opts.Window > 0 {
+		b.restartTaken(g, p.d, p.now)
 	}
 	return b.finish(&k)
 }
@@ -322,21 +327,6 @@ func (p *pop) window(b *body, l *line, c *cursor, wakes *Wakes) {
 	}
 }
 
-// others starts the windows anew of the lines that may have waited for what this pop took (contract P5).
-func (p *pop) others(b *body, g *group, c *cursor) {
-	if c != nil {
-		b.restartWindows(g, c, p.now)
-		return
-	}
-	for i := range p.d.Messages {
-		if r, ok := b.rings.get(p.d.Messages[i].Partition); ok && (i == 0 || p.d.Messages[i].Incarnation != p.d.Messages[i-1].Incarnation) {
-			if c, ok := r.readers.get(g); ok {
-				b.restartWindows(g, c, p.now)
-			}
-		}
-	}
-}
-
 // Withdraw ends a waiter's wait: gone, because nobody is there any more, or because its time is over; then a waiter
 // whose window was running claims what is there (contract P5). It answers true when the waiter leaves with nothing,
 // and then no call will answer it. It answers false when the waiter has its answer, from this call or from another
@@ -363,6 +353,7 @@ func (e *Engine) Withdraw(now Time, w *Waiter, gone bool, wakes *Wakes) (withdra
 		return false
 	}
 	b := q.body
+	now = q.at(now)
 	q.used = max(q.used, now)
 	if !gone && !w.Watch && b.opts.Window > 0 && !e.paused.Load() && b.reachable(l) > 0 {
 		w.Err = b.claimFor(w, l.c, now)

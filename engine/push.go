@@ -49,6 +49,7 @@ func (p *push) do(wakes *Wakes) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	p.now = q.at(p.now)
 	slept := q.body == nil
 	b := q.open()
 	r, reserved, err := p.admit(b, created || slept)
@@ -309,7 +310,7 @@ func (p *push) put(b *body, r *ring, wakes *Wakes) uint64 {
 	for _, c := range r.caught {
 		c.caughtPos = -1
 		b.visits++
-		c.g.ready.pushBack(c)
+		c.enqueue()
 	}
 	clear(r.caught)
 	r.caught = r.caught[:0]
@@ -346,12 +347,7 @@ func (b *body) serveRing(r *ring, now Time, wakes *Wakes) {
 		g := b.lines[i]
 		c, err := b.cursor(g, r)
 		if err != nil {
-			// Nobody is left waiting for something that is there: who can't have it is told so.
-			for g.line.waiters.head != nil {
-				w := g.line.waiters.head
-				w.Err = err
-				b.wake(w, now, wakes)
-			}
+			b.refuse(&g.line, err, now, wakes)
 			continue
 		}
 		c.turns()

@@ -18,6 +18,7 @@ type queue struct {
 	declared *Options // guarded by mu; nil: implicit
 	drops    Drops    // guarded by mu; while at rest
 	used     Time     // guarded by mu; the last push, pop or ack
+	seen     Time     // guarded by mu; the latest time that a call brought
 	charged  int64    // guarded by mu; what the queue costs now
 	dead     bool     // guarded by mu
 
@@ -89,7 +90,7 @@ func (q *queue) unlock() {
 		}
 		switch {
 		case idle && !q.isIdle:
-			q.idleAt = q.used
+			q.idleAt = q.seen
 			s.idle.pushBack(q)
 		case idle:
 			q.idleAt = q.used
@@ -136,8 +137,15 @@ func (e *Engine) alarm(s *shard, due Time) {
 	}
 }
 
+// at is the time of a call that brought now: time does not go back for a queue.
+func (q *queue) at(now Time) Time {
+	q.seen = max(q.seen, now)
+	return q.seen
+}
+
 // catchUp lets what is due by now happen, up to a step of it, and says whether that is all.
 func (q *queue) catchUp(now Time, wakes *Wakes) bool {
+	now = q.at(now)
 	b := q.body
 	if b == nil {
 		if q.rest == nil || q.rest.due > now {
@@ -169,7 +177,7 @@ func (e *Engine) enterOrCreate(tenant, name string, now Time, wakes *Wakes) (q *
 			return nil, false, err
 		}
 		if created {
-			q.used = now
+			q.used = q.at(now)
 			return q, true, nil
 		}
 		if q.catchUp(now, wakes) {

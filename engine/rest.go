@@ -106,7 +106,7 @@ func (c *rest) place(ring string) int {
 func (q *queue) rouse() {
 	b := newBody(q.e, q)
 	q.body = b
-	b.clock = q.used
+	b.clock = q.seen
 	b.dropped = q.drops
 	b.delta = queueCost + nameCost(q.name) + bodyCost - q.charged
 	c := q.rest

@@ -440,6 +440,7 @@ func (r *ring) dropHead() bool {
 	r.drops++
 	b.drops++
 	r.free(s, i)
+	b.lapse(r)
 	return true
 }
 

@@ -376,3 +376,24 @@ func TestP1_AWaitingPopIsNotAnsweredForWhatIsGone(t *testing.T) {
 		}
 	}
 }
+
+func TestP5_AWindowStartsAlthoughOtherMessagesAreGone(t *testing.T) {
+	f := newEngine(t)
+	f.declare("q", func(o *Options) {
+		o.Window, o.WindowCount, o.MaxLength, o.Policy = 200*time.Millisecond, 2, 2, DropOldest
+	})
+	f.pop("q", "", "g", 1)
+	f.push("q", "p1", "a")
+	f.push("q", "p2", "b", "c") // drops a
+	w := &Waiter{}
+	parked, _, err := f.Park(f.now, &PopRequest{Tenant: "t", Queue: "q", Group: "g", Batch: 2}, w, &f.wakes)
+	if parked || err != nil || texts(w.Delivery.Messages) != "b c" {
+		t.Fatalf("enough is there: parked %v %v %s", parked, err, texts(w.Delivery.Messages))
+	}
+	f.push("q", "p1", "d", "e")
+	f.push("q", "p2", "f", "g") // drops d and e
+	f.pop("q", "", "g", 1)
+	w = f.park("q", "", "g", 2)
+	f.advance(200 * time.Millisecond)
+	want(t, "its window", f.answer(w), "g")
+}

@@ -85,6 +85,7 @@ func (e *Engine) tickQueue(s *shard, q *queue, now Time, wakes *Wakes) (steps in
 			q.rouse()
 		}
 		done = true
+		now := q.at(now)
 		if b := q.body; b != nil {
 			before := b.visits
 			done = b.run(now, wakes)

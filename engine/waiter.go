@@ -122,8 +122,11 @@ func (b *body) wake(w *Waiter, now Time, wakes *Wakes) {
 	*wakes = append(*wakes, Wake{w})
 }
 
+// countLimit is how many messages a count looks for: no batch is larger.
+const countLimit = 10_000
+
 // startCount and stopCount keep the number of messages deliverable to a group whose partition-less pops wait for a
-// window. The count looks at no more rings than the window asks for messages: with that many there it ends.
+// window. Counting ends at countLimit messages, and begins anew when so many were not enough.
 func (b *body) startCount(g *group) {
 	if g.counted {
 		return
@@ -135,12 +138,28 @@ func (b *body) startCount(g *group) {
 }
 
 func (b *body) recount(g *group) {
-	g.count = 0
-	for b.roster.next(g.scanned) != nil && b.scan(g) == nil {
-	}
+	g.count, g.capped = 0, false
 	for c := g.ready.head; c != nil; c = c.turn.next {
 		b.visits++
 		g.count += c.deliverable()
+		if g.count >= countLimit {
+			g.capped = true
+			return
+		}
+	}
+	for r := b.roster.next(g.scanned); r != nil; r = b.roster.next(r.stamp) {
+		b.visits++
+		c, ok := r.readers.get(g)
+		switch {
+		case !ok:
+			g.count += r.heldN
+		case !g.ready.has(c):
+			g.count += c.deliverable()
+		}
+		if g.count >= countLimit {
+			g.capped = true
+			return
+		}
 	}
 }
 
@@ -204,6 +223,49 @@ func (b *body) restartWindows(g *group, c *cursor, now Time) {
 	}
 }
 
+// restartTaken does it for every ring that a delivery came from.
+func (b *body) restartTaken(g *group, d *Delivery, now Time) {
+	var last uint64
+	for i := range d.Messages {
+		m := &d.Messages[i]
+		if i > 0 && m.Incarnation == last {
+			continue
+		}
+		last = m.Incarnation
+		if r, ok := b.rings.get(m.Partition); ok {
+			if c, ok := r.readers.get(g); ok {
+				b.restartWindows(g, c, now)
+			}
+		}
+	}
+}
+
+// lapseTaken is lapse for the rings that w's delivery came from.
+func (b *body) lapseTaken(w *Waiter) {
+	for i := range w.Delivery.Messages {
+		if r, ok := b.rings.get(w.Delivery.Messages[i].Partition); ok && (i == 0 || w.Delivery.Messages[i-1].Incarnation != r.incarnation) {
+			b.lapse(r)
+		}
+	}
+}
+
+// lapse ends the windows of those who now wait for nothing in the ring: what began them was dropped.
+func (b *body) lapse(r *ring) {
+	if b.windows.len() == 0 {
+		return
+	}
+	for _, c := range r.lines {
+		if c.deliverable() == 0 {
+			b.stopWindow(&c.line)
+		}
+	}
+	for _, g := range b.counted {
+		if g.count <= 0 {
+			b.stopWindow(&g.line)
+		}
+	}
+}
+
 // serve hands what is deliverable to g in c's ring to those who wait for it, longest waiting first (contract P2).
 func (b *body) serve(c *cursor, now Time, wakes *Wakes) {
 	if b.e.paused.Load() {
@@ -243,10 +305,13 @@ func (b *body) serve(c *cursor, now Time, wakes *Wakes) {
 }
 
 func (g *group) windowCount(n int) int {
-	if g.counted {
-		return g.count
+	if !g.counted {
+		return n
 	}
-	return n
+	if g.capped && g.count < countLimit {
+		g.b.recount(g)
+	}
+	return g.count
 }
 
 // answer claims for the first waiter of a line and wakes it. c is nil for a waiter on the whole queue.
@@ -256,6 +321,9 @@ func (b *body) answer(w *Waiter, c *cursor, now Time, wakes *Wakes) {
 		w.Err = b.claimFor(w, c, now)
 	}
 	b.stopWindow(l)
+	if b.windows.len() > 0 {
+		b.lapseTaken(w)
+	}
 	b.wake(w, now, wakes)
 }
 
