@@ -9,7 +9,7 @@ import (
 // TestModel compares the engine with the model over many seeds: random operations of few names with small bounds, so
 // that everything meets everything.
 func TestModel(t *testing.T) {
-	seeds, steps := 400, 1500
+	seeds, steps := 200, 1500
 	if testing.Short() {
 		seeds = 40
 	}

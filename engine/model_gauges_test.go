@@ -82,6 +82,7 @@ func (x *machine) closeSlot() {
 	if x.m.closed[slot] {
 		return
 	}
+	x.advance(0) // what is due has happened, however late the shell is
 	before := x.e.Stats()
 	held := 0
 	for _, q := range x.m.queues {

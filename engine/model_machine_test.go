@@ -135,7 +135,7 @@ func (x *machine) run(steps int) (text string) {
 	}()
 	for ; step < steps && !x.c.over(); step++ {
 		x.step()
-		if x.c.one(4) {
+		if x.c.one(8) {
 			x.gauges()
 		}
 	}

@@ -397,3 +397,13 @@ func TestP5_AWindowStartsAlthoughOtherMessagesAreGone(t *testing.T) {
 	f.advance(200 * time.Millisecond)
 	want(t, "its window", f.answer(w), "g")
 }
+
+func TestP3_WhatBecomesDeliverableTogetherFillsOneAnswer(t *testing.T) {
+	f := newEngine(t)
+	f.push("q", "p1", "a", "b")
+	f.push("q", "p2", "c")
+	f.pop("q", "", "g", 9)
+	w := f.park("q", "", "g", 9)
+	f.advance(30 * time.Second) // three leases in two partitions end at once
+	want(t, "messages in one answer", len(w.Delivery.Messages), 3)
+}
