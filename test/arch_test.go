@@ -33,9 +33,10 @@ var rooms = map[string][]string{
 	"cell":                {"engine", "owner", "membership", "forward", "declare"},
 	"httpapi":             {"engine"},
 	"mcqapi":              {"engine"},
-	"cmd/queencell":       {"cell", "httpapi", "mcqapi"},
-	"memcacheq":           nil,
-	"client":              nil,
+	// The command puts the parts together: it names the engine's configuration and the store that it opens.
+	"cmd/queencell": {"cell", "httpapi", "mcqapi", "engine", "declare"},
+	"memcacheq":     nil,
+	"client":        nil,
 }
 
 // tenants says which one room a dependency may enter, and why no other.
@@ -316,10 +317,14 @@ func constantValue(value ast.Expr) bool {
 	return false
 }
 
-// TestFileSizes: a file of more than 500 lines is two things living together.
+// TestFileSizes: a file of more than 500 lines is two things living together. A test file may hold one long table.
 func TestFileSizes(t *testing.T) {
 	for _, s := range sources(t) {
-		if n := s.lines.File(s.ast.FileStart).LineCount(); n > 500 {
+		limit := 500
+		if s.isTest {
+			limit = 800
+		}
+		if n := s.lines.File(s.ast.FileStart).LineCount(); n > limit {
 			t.Errorf("%s has %d lines", s.file, n)
 		}
 	}

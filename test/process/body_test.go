@@ -87,7 +87,11 @@ func TestBodyLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests := int64(clients * len(forms))
-	if growth := after - before; growth > requests*2*limit {
+	allowed := requests * 2 * limit
+	if broker.RaceWanted() {
+		allowed *= 3 // the detector keeps a shadow of the memory
+	}
+	if growth := after - before; growth > allowed {
 		t.Errorf("memory grew by %d bytes over %d requests", growth, requests)
 	}
 	t.Logf("memory grew by %.1f MB over %d requests at once", float64(after-before)/1e6, requests)

@@ -42,8 +42,8 @@ func createQueues(t *testing.T, b *broker.Broker, prefix string, n int, payload 
 // TestManyQueues pins OP-03 and OP-05: the number of metric series does not depend on the number of queues, the list is
 // paged and sorted and quick, and the totals do not go back when the queues are collected.
 func TestManyQueues(t *testing.T) {
-	n := scaled(50_000, 20_000)
-	b := broker.Start(t, map[string]string{"QUEEN_EPHEMERAL_IMPLICIT_IDLE_S": "15"})
+	n := scaled(50_000, 12_000)
+	b := broker.Start(t, map[string]string{"QUEEN_EPHEMERAL_IMPLICIT_IDLE_S": "20"})
 	b.Push("used", "", `1`).Want(t, 201)
 	b.Pop("used", broker.PopOptions{AutoAck: true})
 	before, err := b.Metrics()
@@ -69,7 +69,7 @@ func TestManyQueues(t *testing.T) {
 		t.Errorf("%v queues in the metrics, want %d", got, n)
 	}
 	listAll(t, b, n)
-	broker.Eventually(t, slow(30*time.Second), func() string {
+	broker.Eventually(t, 60*time.Second, func() string {
 		m, err := b.Metrics()
 		if err != nil {
 			return err.Error()

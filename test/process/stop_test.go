@@ -189,7 +189,7 @@ func TestDrainLimit(t *testing.T) {
 func TestUnreadyAfterSignal(t *testing.T) {
 	t.Parallel()
 	b := broker.Start(t, nil)
-	halfPush(t, b, queue(t)) // keeps it draining
+	_, finish := halfPush(t, b, queue(t)) // keeps it draining
 	c, err := b.Dial()
 	if err != nil {
 		t.Fatal(err)
@@ -213,6 +213,12 @@ func TestUnreadyAfterSignal(t *testing.T) {
 		return ""
 	})
 	t.Logf("unready after %v", time.Since(start))
+	if err := finish(); err != nil {
+		t.Fatal(err)
+	}
+	if !b.WaitExit(8*time.Second) || b.ExitCode() != 0 {
+		t.Errorf("exit code %d\n%s", b.ExitCode(), b.Logs())
+	}
 }
 
 // TestSlowClientsAreCutOff: who never ends the header or the body of a request does not hold a connection for ever.
