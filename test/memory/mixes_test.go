@@ -93,22 +93,26 @@ func bigBodies(l *load) {
 		_ = c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)) // a refused body is not read
 		_, _ = io.WriteString(c, `{"queue":"bodies","messages":[{"payload":"`+part)
 	}
-	large := broker.PushBody("bodies", "", `"`+strings.Repeat("B", 12<<20)+`"`)
-	largest := broker.PushBody("bodies", "", `"`+strings.Repeat("B", 60<<20)+`"`)
-	l.each(6, func(i int) bool {
-		body := large
-		if i%3 == 0 {
-			body = largest
-		}
-		a := l.Do(l.ctx, "POST", "/api/v1/ephemeral/push", bytes.NewReader(body))
+	bodies := [][]byte{
+		broker.PushBody("bodies", "", `"`+strings.Repeat("B", 60<<20)+`"`),
+		broker.PushBody("bodies", "", `"`+strings.Repeat("B", 12<<20)+`"`),
+		broker.PushBody("bodies", "", `"`+strings.Repeat("B", 3<<20)+`"`),
+	}
+	push := func(i int) bool {
+		a := l.Do(l.ctx, "POST", "/api/v1/ephemeral/push", bytes.NewReader(bodies[i%len(bodies)]))
 		if a.Err != nil && strings.Contains(a.Err.Error(), "connection") {
 			return true // the refusal of a body that is not read can end the connection before it is seen
 		}
 		return l.took(a)
-	})
+	}
+	// First beside the bodies that do not end, then without them.
+	for i := range 30 {
+		push(i)
+	}
 	for _, c := range conns {
 		c.Close()
 	}
+	l.each(6, push)
 	l.took(l.Get("/api/v1/ephemeral/queues?limit=1"))
 }
 
