@@ -53,10 +53,11 @@ func (b *Broker) wait(ctx context.Context, req *engine.PopRequest, wait time.Dur
 			return one, err
 		}
 		answered, err := b.stay(ctx, w, deadline)
+		*d, w.parked.Delivery = w.parked.Delivery, *d
 		if err != nil {
+			d.Messages = d.Messages[:0] // what there was went back; d tells only what it took of the request's room
 			return 0, err
 		}
-		*d, w.parked.Delivery = w.parked.Delivery, *d
 		switch {
 		case !answered:
 			return one, nil

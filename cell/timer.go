@@ -11,6 +11,9 @@ import (
 // never is the due time of nothing.
 const never = engine.Time(math.MaxInt64)
 
+// minTick is the shortest time between two looks at what is due: many queues have their own times, close together.
+const minTick = engine.Time(time.Millisecond)
+
 // timer is how the engine tells the ticking goroutine that something is due earlier than it knew.
 type timer struct {
 	// due is the earliest time the engine has told since it was last taken.
@@ -49,18 +52,19 @@ func (t timer) take() engine.Time { return engine.Time(t.due.Swap(int64(never)))
 func (b *Broker) tick() {
 	clock := time.NewTimer(time.Hour)
 	defer clock.Stop()
-	next := b.now()
+	next, last := b.now(), b.now()-minTick
 	for {
 		if next == never {
 			clock.Stop()
 		} else {
-			clock.Reset(time.Duration(next - b.now()))
+			clock.Reset(time.Duration(max(next, last+minTick) - b.now()))
 		}
 		select {
 		case <-b.done:
 			return
 		case <-clock.C:
 			// What is told from here on may or may not be seen by this tick; it stays told, and so is never missed.
+			last = b.now()
 			next = b.tickOnce()
 		case <-b.timer.ring:
 		}

@@ -103,15 +103,18 @@ func (b *body) touch(c *cursor) {
 }
 
 func (b *body) serveTouched(now Time, wakes *Wakes) {
-	for i := 0; i < len(b.touched); i++ {
-		c := b.touched[i]
+	// All of it is deliverable before the first waiter is served: one answer takes what came from several rings.
+	for _, c := range b.touched {
 		c.touched = false
-		b.touched[i] = nil
-		if c.tablePos < 0 {
-			continue // its ring or group is gone
+		if c.tablePos >= 0 { // else its ring or group is gone
+			c.turns()
 		}
-		c.turns()
-		b.serve(c, now, wakes)
+	}
+	for i, c := range b.touched {
+		b.touched[i] = nil
+		if c.tablePos >= 0 {
+			b.serve(c, now, wakes)
+		}
 	}
 	b.touched = b.touched[:0]
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // cursor is one group's place in one ring. A group that is known in a ring and has no cursor there has seen nothing
 // of it: it is as if its cursor stood at the base.
@@ -61,6 +64,8 @@ func (c *cursor) deliverable() int { return c.waitingN + c.unseen() }
 type claim struct {
 	d        *Delivery
 	left     int // messages
+	room     Room
+	granted  int // payload bytes that there is room for
 	maxBytes int // payload bytes in all; 0: no bound
 	deadline Time
 	now      Time
@@ -75,7 +80,45 @@ func (k *claim) fits(n int) bool {
 		k.stopped = true
 		return false
 	}
+	if need := len(k.d.buf) + n - k.granted; need > 0 && k.room != nil && !k.grow(need) {
+		return false
+	}
 	return true
+}
+
+// roomStep is what an answer takes of its room at a time, and what it may take without asking.
+const roomStep = 64 << 10
+
+// grow asks for room for need more payload bytes, which will be there twice: here and in the answer's text.
+func (k *claim) grow(need int) bool {
+	need = (need + roomStep - 1) / roomStep * roomStep
+	if !k.room.Take(2 * int64(need)) {
+		k.stopped = true
+		if len(k.d.Messages) == 0 {
+			k.err = ErrRoom
+		}
+		return false
+	}
+	k.granted += need
+	k.d.Taken += 2 * int64(need)
+	return true
+}
+
+// expect makes the delivery's memory ready for what will likely be handed out, so that it is not copied as it grows.
+func (k *claim) expect(r *ring, n int) {
+	n = min(n, k.left)
+	if n < 2 || cap(k.d.Messages)-len(k.d.Messages) >= n && len(k.d.buf) > 0 {
+		return
+	}
+	k.d.Messages = slices.Grow(k.d.Messages, n)
+	bytes := int64(n) * (r.bytes / int64(r.heldN))
+	if k.maxBytes > 0 {
+		bytes = min(bytes, int64(k.maxBytes))
+	}
+	if k.room != nil {
+		bytes = min(bytes, int64(k.granted))
+	}
+	k.d.buf = slices.Grow(k.d.buf, int(bytes))
 }
 
 func (k *claim) add(c *cursor, seq uint64, attempts int, s *segment, e *entry) {
@@ -140,6 +183,7 @@ func (c *cursor) takeUnseen(k *claim) {
 		pos, seg, holes = r.base, r.first, r.tail-r.base-uint64(r.heldN)
 	}
 	seg = r.locate(seg)
+	k.expect(r, c.unseen())
 	start := k.left
 	for k.left > 0 && pos < r.tail {
 		i := 0

@@ -43,6 +43,14 @@ type PopRequest struct {
 	MaxBytes int
 	// AutoAck settles the messages as they are handed out (contract D1).
 	AutoAck bool
+	// Room is asked before an answer takes more memory than a small one does. Nil is always room.
+	Room Room
+}
+
+// Room is the bound on answers that are on their way to clients (contract B8). Take asks for n more bytes; it is called
+// with the queue's lock held and must neither block nor call the engine. Where it refuses, the answer ends.
+type Room interface {
+	Take(n int64) bool
 }
 
 // Delivered is one message handed to one group.
@@ -70,6 +78,8 @@ type Delivery struct {
 	Messages []Delivered
 	// AutoAck says that the messages were settled as they were handed out; they cannot be given back.
 	AutoAck bool
+	// Taken is what was taken from the request's Room: who uses the delivery gives it back.
+	Taken int64
 
 	tenant, queue, group string
 	buf                  []byte
@@ -80,7 +90,7 @@ func (d *Delivery) Reset() {
 	clear(d.Messages)
 	d.Messages = d.Messages[:0]
 	d.buf = d.buf[:0]
-	d.AutoAck = false
+	d.AutoAck, d.Taken = false, 0
 	d.tenant, d.queue, d.group = "", "", ""
 }
 

@@ -38,7 +38,7 @@ func (e *Engine) Peek(now Time, req *PopRequest, d *Delivery, wakes *Wakes) erro
 	if r == nil || r.heldN == 0 {
 		return nil
 	}
-	k := b.newClaim(d, name, 1, 0, true, now)
+	k := b.newClaim(d, name, 1, 0, nil, true, now)
 	var c *cursor
 	if g != nil {
 		c, _ = r.readers.get(g)

@@ -1,10 +1,11 @@
 package engine
 
 // newClaim begins a claim for d.
-func (b *body) newClaim(d *Delivery, group string, batch, maxBytes int, autoAck bool, now Time) claim {
+func (b *body) newClaim(d *Delivery, group string, batch, maxBytes int, room Room, autoAck bool, now Time) claim {
 	d.tenant, d.queue, d.group, d.AutoAck = b.q.tenant.name, b.q.name, group, autoAck
 	return claim{
 		d: d, left: max(batch, 1), maxBytes: maxBytes, autoAck: autoAck,
+		room: room, granted: roomStep,
 		now: now, deadline: now + Time(b.opts.Lease),
 	}
 }
@@ -279,7 +280,7 @@ func (p *pop) claim(b *body, g *group, c *cursor, wakes *Wakes) error {
 			return nil
 		}
 	}
-	k := b.newClaim(p.d, g.name, batch, req.MaxBytes, req.AutoAck, p.now)
+	k := b.newClaim(p.d, g.name, batch, req.MaxBytes, req.Room, req.AutoAck, p.now)
 	if c != nil {
 		b.takeOne(c, &k)
 	} else {

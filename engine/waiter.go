@@ -20,6 +20,7 @@ type Waiter struct {
 	arrival  uint64
 	batch    int
 	maxBytes int
+	room     Room
 	autoAck  bool
 	woken    bool
 }
@@ -50,7 +51,7 @@ func (byWindow) at(x *line) *int32 { return &x.windowPos }
 // park puts w at the end of its line.
 func (b *body) park(w *Waiter, l *line, req *PopRequest, batch int) {
 	w.q, w.line = b.q, l
-	w.batch, w.maxBytes, w.autoAck = batch, req.MaxBytes, req.AutoAck
+	w.batch, w.maxBytes, w.autoAck, w.room = batch, req.MaxBytes, req.AutoAck, req.Room
 	w.Moved, w.Err, w.woken = false, nil, false
 	b.arrivals++
 	w.arrival = b.arrivals
@@ -329,7 +330,7 @@ func (b *body) answer(w *Waiter, c *cursor, now Time, wakes *Wakes) {
 
 func (b *body) claimFor(w *Waiter, c *cursor, now Time) error {
 	g := w.line.g
-	k := b.newClaim(&w.Delivery, g.name, w.batch, w.maxBytes, w.autoAck, now)
+	k := b.newClaim(&w.Delivery, g.name, w.batch, w.maxBytes, w.room, w.autoAck, now)
 	if c != nil {
 		b.takeOne(c, &k)
 	} else {

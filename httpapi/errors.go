@@ -43,6 +43,7 @@ var refusals = []refusal{
 	{engine.ErrGroups, http.StatusForbidden, "ephemeral_quota_exceeded", false},
 	{engine.ErrPartitions, http.StatusForbidden, "ephemeral_quota_exceeded", false},
 	{engine.ErrBudget, http.StatusServiceUnavailable, "ephemeral_unavailable", true},
+	{engine.ErrRoom, http.StatusServiceUnavailable, "ephemeral_unavailable", true},
 	{engine.ErrLeases, http.StatusServiceUnavailable, "ephemeral_unavailable", true},
 	{engine.ErrPaused, http.StatusServiceUnavailable, "ephemeral_disabled", true},
 	{engine.ErrClosed, http.StatusServiceUnavailable, "owner_moved", true},

@@ -18,6 +18,9 @@ func (f *inflight) take(n int64) bool {
 	return true
 }
 
+// Take is take, as the engine asks for the room of an answer.
+func (f *inflight) Take(n int64) bool { return f.take(n) }
+
 // force adds n bytes whatever the limit is: for what can't be refused any more.
 func (f *inflight) force(n int64) { f.used.Add(n) }
 

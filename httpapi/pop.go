@@ -26,7 +26,7 @@ func (x *exchange) parsePop() error {
 	}
 	p := &x.popRequest
 	*p = engine.PopRequest{Tenant: x.tenant, Queue: values[0], Partition: values[1], Group: values[2], Batch: 1,
-		MaxBytes: maxPopBytes}
+		MaxBytes: maxPopBytes, Room: &x.server.inflight}
 	if err := checkQueue(p.Queue); err != nil {
 		return err
 	}
@@ -83,6 +83,7 @@ func (x *exchange) pop() error {
 	}
 	d := s.pools.delivery(x.popWait > 0)
 	served, err := s.broker.Pop(ctx, &x.popRequest, x.popWait, d)
+	x.held += d.Taken
 	x.served(served)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -102,7 +103,7 @@ func (x *exchange) pop() error {
 // nothing was written.
 func (x *exchange) deliver(d *engine.Delivery) error {
 	size := popSize(d)
-	switch held := size + int64(d.Cap()); {
+	switch held := max(size+int64(d.Cap())-d.Taken, 0); {
 	case x.hold(held):
 	case d.AutoAck:
 		x.forceHold(held) // its messages are settled and can only be written

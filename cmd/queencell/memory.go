@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -13,6 +14,9 @@ const (
 	idleBytes = 12 << 20
 	// goroutineBytes is what a connection costs that is not in the budget: its stack, its buffers, its request.
 	goroutineBytes = 12 << 10
+	// collectAt is the growth, in percent, at which the collector runs. Requests leave much garbage beside a small heap,
+	// and the limit bounds what a rare collection may let grow.
+	collectAt = 400
 	// limitStep is the change of the limit that is worth setting it, which stops the world for a moment.
 	limitStep = 8 << 20
 )
@@ -38,6 +42,9 @@ func keepMemoryLimit(ctx context.Context, budget, inflight int64) {
 	set := memoryLimit(budget, inflight, runtime.NumGoroutine())
 	before := debug.SetMemoryLimit(set)
 	defer debug.SetMemoryLimit(before)
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
+	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
