@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 )
 
@@ -14,9 +15,8 @@ const (
 	idleBytes = 12 << 20
 	// goroutineBytes is what a connection costs that is not in the budget: its stack, its buffers, its request.
 	goroutineBytes = 12 << 10
-	// collectAt is the growth, in percent, at which the collector runs. Requests leave much garbage beside a small heap,
-	// and the limit bounds what a rare collection may let grow.
-	collectAt = 400
+	// minCollect and maxCollect bound the growth, in percent, at which the collector runs.
+	minCollect, maxCollect = 100, 400
 	// limitStep is the change of the limit that is worth setting it, which stops the world for a moment.
 	limitStep = 8 << 20
 )
@@ -25,15 +25,24 @@ const (
 // what the idle process takes (contract B6). The collector lets a heap grow to twice what lives in it, so it is this
 // limit that keeps the promise:
 //
-//   - 1.4 x the budget: the queues at their fullest, the bytes in flight, a quarter of the budget by default, and
-//     room for the collector. The tenth that is left up to 1.5 is for what the limit does not see and for overshoot,
-//     for the limit is soft.
+//   - 1.3 x the budget: the queues at their fullest, and the bytes in flight, a quarter of the budget by default. The
+//     fifth that is left up to 1.5 is for what the limit does not see and for overshoot, for the limit is soft.
 //   - what the bytes in flight may take beyond that quarter, where an operator allowed them more.
 //   - what the connections take, which no budget bounds. Without it a broker with very many of them would do nothing
 //     but collect.
 func memoryLimit(budget, inflight int64, goroutines int) int64 {
-	limit := float64(budget)*1.4 + float64(max(0, inflight-budget/4)) + idleBytes + float64(goroutines)*goroutineBytes
+	limit := float64(budget)*1.3 + float64(max(0, inflight-budget/4)) + idleBytes + float64(goroutines)*goroutineBytes
 	return int64(min(limit, math.MaxInt64/2))
+}
+
+// collectPercent is when the collector is to run next. Requests leave much garbage beside a small heap, and collecting
+// it at twice the heap takes an eighth of the CPU of a broker with short queues. So garbage may come to a quarter of
+// the budget, as long as that is at most four times the heap; a larger heap doubles.
+func collectPercent(budget int64) int {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	heap := max(int64(live[0].Value.Uint64()), 1)
+	return int(max(minCollect, min(budget/4*100/heap, maxCollect)))
 }
 
 // keepMemoryLimit sets the memory limit and follows the number of connections until ctx ends; it puts the limit of
@@ -42,8 +51,9 @@ func keepMemoryLimit(ctx context.Context, budget, inflight int64) {
 	set := memoryLimit(budget, inflight, runtime.NumGoroutine())
 	before := debug.SetMemoryLimit(set)
 	defer debug.SetMemoryLimit(before)
-	if os.Getenv("GOGC") == "" {
-		defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
+	percent := os.Getenv("GOGC") == ""
+	if percent {
+		defer debug.SetGCPercent(debug.SetGCPercent(maxCollect))
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -52,6 +62,9 @@ func keepMemoryLimit(ctx context.Context, budget, inflight int64) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if percent {
+			debug.SetGCPercent(collectPercent(budget))
 		}
 		want := memoryLimit(budget, inflight, runtime.NumGoroutine())
 		if want-set >= limitStep || set-want >= limitStep {
