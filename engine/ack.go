@@ -38,7 +38,7 @@ func (e *Engine) Ack(now Time, req *AckRequest, outcomes []Outcome, wakes *Wakes
 		}
 		if a.ID.Partition != last {
 			last, c = a.ID.Partition, nil
-			r, _ = b.rings.get(last)
+			r = b.ring(last)
 			if r != nil && e.closed[r.slot].Load() {
 				r = nil
 			}

@@ -169,6 +169,9 @@ func (b *body) removeRing(r *ring, now Time) {
 		b.idleRings.remove(r)
 	}
 	b.rings.remove(r)
+	if b.last == r {
+		b.last = nil
+	}
 	b.charge(-ringCost - nameCost(r.name))
 }
 

@@ -16,6 +16,7 @@ type body struct {
 	opts *Options
 
 	rings  table[string, *ring]
+	last   *ring // the ring used last
 	groups table[string, *group]
 	whole  int                   // groups known in the whole queue, with those being forgotten
 	recent list[group, inRecent] // groups, least recently used first
@@ -62,6 +63,19 @@ type body struct {
 
 func newBody(e *Engine, q *queue) *body {
 	return &body{e: e, q: q, opts: q.options(), due: never, lingerDue: never}
+}
+
+// ring returns the ring of a partition, or nil.
+func (b *body) ring(name string) *ring {
+	if r := b.last; r != nil && r.name == name {
+		return r
+	}
+	r, ok := b.rings.get(name)
+	if !ok {
+		return nil
+	}
+	b.last = r
+	return r
 }
 
 // charge adds to the footprint. flush carries it to the budgets when the queue is unlocked.

@@ -20,6 +20,9 @@ type Engine struct {
 	tenants  tenants
 	// firstTenant saves the hash of the tenant seen first: most brokers have one.
 	firstTenant atomic.Pointer[hashedTenant]
+	// recent saves the way through the map to queues that are used over and over. A queue is put here and taken out
+	// under its own lock, so that a dead one is never kept.
+	recent [recentCount]atomic.Pointer[queue]
 
 	bytes  account
 	leases atomic.Int64 // lease blocks of further groups, in bytes
@@ -145,8 +148,28 @@ func (e *Engine) find(tenant, name string) *queue {
 	return q
 }
 
+// recentCount is how many queues recent holds. A power of two.
+const recentCount = 256
+
+// recentOf is the place in recent for a queue of that name.
+func (e *Engine) recentOf(name string) *atomic.Pointer[queue] {
+	if name == "" {
+		return &e.recent[0]
+	}
+	n := len(name)
+	return &e.recent[(uint(n)*7^uint(name[n-1])^uint(name[n/2])<<3^uint(name[0])<<5)%recentCount]
+}
+
 // lock returns the queue with its lock held, or nil when there is none.
 func (e *Engine) lock(tenant, name string) *queue {
+	recent := e.recentOf(name)
+	if q := recent.Load(); q != nil && q.name == name && q.tenant.name == tenant {
+		q.mu.Lock()
+		if !q.dead {
+			return q
+		}
+		q.mu.Unlock()
+	}
 	for {
 		q := e.find(tenant, name)
 		if q == nil {
@@ -154,6 +177,7 @@ func (e *Engine) lock(tenant, name string) *queue {
 		}
 		q.mu.Lock()
 		if !q.dead {
+			recent.Store(q)
 			return q
 		}
 		q.mu.Unlock()
@@ -204,6 +228,7 @@ func (e *Engine) lockOrCreate(tenant, name string) (q *queue, created bool, err 
 // remove takes a queue that is empty of everything out of the engine. Its lock is held.
 func (e *Engine) remove(q *queue) {
 	q.dead = true
+	e.recentOf(q.name).CompareAndSwap(q, nil)
 	s := e.shardOf(q.hash)
 	s.mu.Lock()
 	if q.timerPos >= 0 {

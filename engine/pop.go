@@ -230,7 +230,7 @@ func (p *pop) admit(b *body, name string, slot int, asleep bool) (g *group, r *r
 		if e.closed[slot].Load() {
 			return nil, nil, 0, ErrClosed
 		}
-		r, _ = b.rings.get(req.Partition)
+		r = b.ring(req.Partition)
 		switch {
 		case r == nil:
 			if b.rings.len() >= e.cfg.MaxPartitions {

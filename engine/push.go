@@ -88,7 +88,7 @@ func (p *push) admit(b *body, asleep bool) (r *ring, reserved int64, err error) 
 	if p.largest > o.MaxBytes {
 		return nil, 0, ErrNeverFits
 	}
-	r, _ = b.rings.get(p.partition)
+	r = b.ring(p.partition)
 	if r == nil && b.rings.len() >= e.cfg.MaxPartitions {
 		return nil, 0, ErrPartitions
 	}
