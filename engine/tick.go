@@ -146,6 +146,7 @@ func (e *Engine) relieve(now Time, need int64, wakes *Wakes) {
 		var at Time
 		for i := range e.shards {
 			s := &e.shards[i]
+			e.visits.Add(1)
 			s.mu.RLock()
 			if q := s.idle.head; q != nil && (oldest == nil || q.idleAt < at) {
 				oldest, at = q, q.idleAt
@@ -161,6 +162,7 @@ func (e *Engine) relieve(now Time, need int64, wakes *Wakes) {
 
 // reclaim frees settled messages of one queue, up to a step, and says whether there are more.
 func (e *Engine) reclaim(s *shard, b *body, now Time, wakes *Wakes) bool {
+	e.visits.Add(1)
 	q := b.q
 	q.mu.Lock()
 	defer q.unlock()
