@@ -67,8 +67,7 @@ func (b *bench) memoryOf(part, what string, n int, target string, make func(addr
 	if err != nil {
 		return err
 	}
-	busy, _, err := measured(p.CPU, func() error { return make(p.Addr, n) })
-	if err != nil {
+	if err := make(p.Addr, n); err != nil {
 		return err
 	}
 	after, err := collected(p, c)
@@ -81,7 +80,6 @@ func (b *bench) memoryOf(part, what string, n int, target string, make func(addr
 	}
 	b.add(result{part, "queencell", fmt.Sprintf("%d %s, resident", n, what), float64(after-before) / float64(n), "bytes each", target})
 	b.add(result{part, "queencell", fmt.Sprintf("%d %s, counted", n, what), (now["queen_ephemeral_bytes"] - counted) / float64(n), "bytes each", "within 10% of resident"})
-	b.add(result{part, "queencell", "CPU to make them", busy.Seconds() * 1e6 / float64(n), "CPU-µs each", ""})
 	return nil
 }
 
@@ -136,7 +134,7 @@ func fill(addr, queue string, n int) error {
 }
 
 // earlyCollection makes a Go server's resident memory what is live, and little more.
-const earlyCollection = "20"
+const earlyCollection = "5"
 
 // parkedMemory is P9: what a parked pop adds to what a parked request of a handler that does nothing holds.
 func (b *bench) parkedMemory() error {

@@ -40,6 +40,42 @@ func measured(cpu func() (time.Duration, error), f func() error) (used, took tim
 	return after - before, took, err
 }
 
+// floor reports what a request that does nothing costs a server in this run: the figures of a part mean little without
+// it on a machine whose speed changes with what else it does.
+func (b *bench) floor(part string) error {
+	s, err := startEcho()
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	conns, err := dialAll(s.addr, workers)
+	if err != nil {
+		return err
+	}
+	defer closeAll(conns)
+	const perWorker = 5000
+	request := get("/noop")
+	requests := func() error {
+		return each(workers, func(i int) error {
+			for range perWorker {
+				if err := conns[i].do(request, 200); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := requests(); err != nil { // warms up
+		return err
+	}
+	used, _, err := measured(s.cpu, requests)
+	if err != nil {
+		return err
+	}
+	b.add(result{part, "no-op", "request over HTTP", used.Seconds() * 1e6 / (perWorker * workers), "CPU-µs each", ""})
+	return nil
+}
+
 // driver is one server's way to do the work of a worker: produce n messages, then consume and settle n.
 type driver interface {
 	produce(n, batch int) error
@@ -52,7 +88,10 @@ func (b *bench) throughput(batch int) error {
 	if n == 0 {
 		return fmt.Errorf("-n is too small for %d workers and batches of %d", workers, batch)
 	}
-	target := map[int]string{1: "60", 100: "2.0"}[batch]
+	target := map[int]string{1: "60, at 14 a request", 100: "2.0"}[batch]
+	if err := b.floor(map[int]string{1: "p2", 100: "p1"}[batch]); err != nil {
+		return err
+	}
 	p, _, err := b.start()
 	if err != nil {
 		return err
