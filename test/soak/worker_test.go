@@ -57,7 +57,7 @@ func (w *worker) name(prefix string, n int) string {
 func (w *worker) step() {
 	queue := w.name("q", 12)
 	if w.chance(15) {
-		queue = w.name("inbox", 100_000)
+		queue = w.name("inbox", 5_000)
 	}
 	partition := ""
 	if w.chance(50) {
