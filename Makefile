@@ -55,8 +55,9 @@ test-short: ## the tests that need no built binary, without the race detector an
 units:
 	$(TESTFLAGS) $(GO) test -race -timeout 10m $(UNITS)
 
+# -count 1: go test does not see what the broker that a test starts is built of, and would call an old result good.
 processes:
-	$(TESTFLAGS) $(GO) test -race -p 1 -timeout 10m $(PROCESSES)
+	$(TESTFLAGS) $(GO) test -race -count 1 -p 1 -timeout 10m $(PROCESSES)
 
 race: units processes ## all tests with the race detector, without the checks
 
