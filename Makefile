@@ -19,6 +19,8 @@ COUNT ?= 6
 # A checkout that belongs to another user than the one who builds has no version to stamp; that is no reason to fail.
 TESTFLAGS = GOFLAGS='$(filter-out -buildvcs=%,$(shell $(GO) env GOFLAGS)) -buildvcs=false'
 
+# The targets of test come in their order, also under make -j.
+.NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build run deps test test-short units processes race lint vet fmt-check fmt staticcheck bench bench-go soak fuzz cover clean
 
