@@ -70,8 +70,8 @@ func (q *queue) unlock() {
 			q.charge(b.delta)
 			b.delta = 0
 		}
-		if b.due == never && b.resting() {
-			b.due = q.used + second
+		if b.resting() {
+			b.due = min(b.due, q.used+second)
 		}
 		due = b.due
 		idle = idle && b.held == 0 && b.parked == 0

@@ -93,10 +93,9 @@ func (p settingsParser) number(name string, to **int64) error {
 	if err != nil || !ok || strings.Trim(string(text), "0123456789") != "" {
 		return fmt.Errorf("%s must be a non-negative integer in plain digits", name)
 	}
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil {
-		return fmt.Errorf("%s is too large", name)
-	}
+	// Only digits are left, so the one error is a number too large, which comes with the largest there is: every
+	// option is clamped far below that.
+	n, _ := strconv.ParseInt(string(text), 10, 64)
 	*to = &n
 	return nil
 }
