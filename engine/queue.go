@@ -16,7 +16,6 @@ type queue struct {
 	body     *body    // guarded by mu; nil: at rest
 	rest     *rest    // guarded by mu; what is kept at rest
 	declared *Options // guarded by mu; nil: implicit
-	drops    Drops    // guarded by mu; while at rest
 	used     Time     // guarded by mu; the last push, pop or ack
 	seen     Time     // guarded by mu; the latest time that a call brought
 	charged  int64    // guarded by mu; what the queue costs now

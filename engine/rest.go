@@ -11,6 +11,7 @@ const restLimit = 8
 type rest struct {
 	rings  []coldRing
 	groups []coldGroup
+	drops  *Drops // nil: none
 	due    Time
 }
 
@@ -78,7 +79,9 @@ func (q *queue) settle() {
 			}
 		}
 	}
-	q.drops = b.dropped
+	if b.dropped != (Drops{}) {
+		c.drops = &Drops{b.dropped.Bounds, b.dropped.TTL, b.dropped.Retry}
+	}
 	if b.isSettled {
 		s := q.e.shardOf(q.hash)
 		s.mu.Lock()
@@ -107,12 +110,14 @@ func (q *queue) rouse() {
 	b := newBody(q.e, q)
 	q.body = b
 	b.clock = q.seen
-	b.dropped = q.drops
 	b.delta = queueCost + nameCost(q.name) + bodyCost - q.charged
 	c := q.rest
 	q.rest = nil
 	if c == nil {
 		return
+	}
+	if c.drops != nil {
+		b.dropped = *c.drops
 	}
 	for _, k := range c.rings {
 		r := b.makeRing(k.name, q.e.cfg.SlotOf(q.tenant.name, q.name, k.name), k.incarnation)

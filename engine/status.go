@@ -147,8 +147,10 @@ func (q *queue) info() (info QueueInfo, ok bool) {
 		info.Drops = b.dropped
 		return info, true
 	}
-	info.Drops = q.drops
 	if q.rest != nil {
+		if q.rest.drops != nil {
+			info.Drops = *q.rest.drops
+		}
 		info.Partitions, info.Groups = len(q.rest.rings), len(q.rest.groups)
 	}
 	return info, true
