@@ -49,7 +49,7 @@ deps: ## install what the tests need: Debian packages (as root) and Go modules
 	fi
 	$(GO) mod download
 
-test: deps lint units processes ## all checks and all tests, with the race detector (about 10 minutes on 2 cores)
+test: deps lint units processes ## all checks and all tests, with the race detector (about 7 minutes on 2 cores)
 
 test-short: ## the tests that need no built binary, without the race detector and the long runs
 	$(TESTFLAGS) $(GO) test -short -timeout 5m $(UNITS)
