@@ -2,6 +2,7 @@ package engine
 
 import (
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 )
@@ -79,6 +80,36 @@ func BenchmarkCycle(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/msg")
 		})
+	}
+}
+
+// BenchmarkFloor is what a cycle cannot do without: three locked calls that find a queue by name, and a payload copied
+// in and out. Where the machine's speed varies, compare the cycle with it.
+func BenchmarkFloor(b *testing.B) {
+	type place struct {
+		mu   sync.Mutex
+		slab [256]byte
+	}
+	queues := map[string]*place{"q": {}}
+	var lock sync.RWMutex
+	payload, answer := make([]byte, 256), make([]byte, 256)
+	find := func() *place {
+		lock.RLock()
+		defer lock.RUnlock()
+		return queues["q"]
+	}
+	for b.Loop() {
+		p := find()
+		p.mu.Lock()
+		copy(p.slab[:], payload)
+		p.mu.Unlock()
+		p = find()
+		p.mu.Lock()
+		copy(answer, p.slab[:])
+		p.mu.Unlock()
+		p = find()
+		p.mu.Lock()
+		p.mu.Unlock()
 	}
 }
 

@@ -84,13 +84,11 @@ func (c *cursor) find(seq uint64) *block {
 	return k
 }
 
-// lease records that seq is out until deadline.
+// lease records that the message at i is out until deadline. The counts are the caller's.
 func (k *block) lease(i int, deadline Time) {
 	b := k.c.r.b
 	k.leased |= 1 << i
 	k.deadline[i] = deadline
-	k.c.leased++
-	k.c.g.leased++
 	if k.duePos < 0 {
 		k.due = deadline
 		b.leases.push(k, deadline)

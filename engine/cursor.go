@@ -167,6 +167,8 @@ func (c *cursor) takeWaiting(k *claim) {
 			c.r.unpin(bl.seg, seq, k.now)
 		} else {
 			bl.lease(i, k.deadline)
+			c.leased++
+			c.g.leased++
 		}
 		bl.done()
 	}
@@ -185,6 +187,7 @@ func (c *cursor) takeUnseen(k *claim) {
 	seg = r.locate(seg)
 	k.expect(r, c.unseen())
 	start := k.left
+	var bl *block
 	for k.left > 0 && pos < r.tail {
 		i := 0
 		if pos > seg.first {
@@ -208,10 +211,11 @@ func (c *cursor) takeUnseen(k *claim) {
 			break
 		}
 		if !k.autoAck {
-			bl := c.block(seg, seq)
-			if bl == nil {
-				k.err = ErrLeases
-				break
+			if bl == nil || seq-bl.first >= rangeSize {
+				if bl = c.block(seg, seq); bl == nil {
+					k.err = ErrLeases
+					break
+				}
 			}
 			j := int(seq - bl.first)
 			bl.attempts[j] = 1
@@ -229,6 +233,10 @@ func (c *cursor) takeUnseen(k *claim) {
 		return
 	}
 	c.g.counts(k.left - start)
+	if !k.autoAck {
+		c.leased += start - k.left
+		c.g.leased += start - k.left
+	}
 	c.moveTo(pos, seg, holes, k.now)
 }
 

@@ -188,12 +188,12 @@ func (e *Engine) lock(tenant, name string) *queue {
 // lockOrCreate returns the queue with its lock held. A new one is in no list yet that would keep it: who made it
 // reserves what it costs, or removes it again.
 func (e *Engine) lockOrCreate(tenant, name string) (q *queue, created bool, err error) {
-	h := e.hash(tenant, name)
-	s := e.shardOf(h)
 	for {
 		if q := e.lock(tenant, name); q != nil {
 			return q, false, nil
 		}
+		h := e.hash(tenant, name)
+		s := e.shardOf(h)
 		t := e.tenants.get(tenant)
 		q = &queue{e: e, tenant: t, name: name, hash: h, timerPos: -1, armed: never}
 		q.mu.Lock()

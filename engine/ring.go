@@ -111,6 +111,7 @@ func (r *ring) locate(s *segment) *segment {
 func (r *ring) append(at Time, messages []Message) {
 	b := r.b
 	empty := r.heldN == 0
+	var bytes int64
 	for i := range messages {
 		m := &messages[i]
 		s := r.last
@@ -126,14 +127,17 @@ func (r *ring) append(at Time, messages []Message) {
 		if len(s.chunks) > chunks {
 			r.hint = min(r.hint*4, chunkSize)
 		}
-		s.cost += cost
-		b.charge(cost)
+		if cost != 0 {
+			s.cost += cost
+			b.charge(cost)
+		}
 		r.tail++
-		r.heldN++
-		r.bytes += int64(len(m.Payload))
-		b.bytes += int64(len(m.Payload))
+		bytes += int64(len(m.Payload))
 	}
+	r.heldN += len(messages)
+	r.bytes += bytes
 	b.held += len(messages)
+	b.bytes += bytes
 	switch {
 	case !empty:
 	case r.roster < 0:
@@ -308,7 +312,7 @@ func (r *ring) sweepTo(target uint64, now Time, limit int) bool {
 // that goes as a whole counts as one.
 func (r *ring) reclaim(gen uint32, limit int) int {
 	r.fresh()
-	base, moved := r.base, false
+	moved := false // the base may have
 	for r.logHead < len(r.log) && limit > 0 {
 		u := &r.log[r.logHead]
 		if int32(u.gen-gen) > 0 {
@@ -321,18 +325,10 @@ func (r *ring) reclaim(gen uint32, limit int) int {
 			limit--
 			u.a = u.b
 		}
-		for u.a < u.b && limit > 0 {
-			i := int(u.a)
-			u.a++
-			limit--
-			r.b.visits++
-			if s.entries == nil || !s.isHeld(i) {
-				continue // it was dropped meanwhile
-			}
-			r.settledGone(1, int64(s.entries[i].size))
-			if r.release(s, i) == base {
-				moved = true
-			}
+		if n := min(int(u.b-u.a), limit); n > 0 {
+			moved = r.freeRun(s, int(u.a), int(u.a)+n) || moved
+			u.a += uint16(n)
+			limit -= n
 		}
 		if u.a == u.b {
 			u.seg = nil
@@ -374,31 +370,54 @@ func (r *ring) freeSegment(s *segment) {
 	}
 }
 
+// freeRun lets go of what is settled of entries[a:z], and says whether the base was among it: the caller finds the new
+// one. What is not held any more was dropped meanwhile.
+func (r *ring) freeRun(s *segment, a, z int) (moved bool) {
+	r.b.visits += z - a
+	if s.entries == nil {
+		return false
+	}
+	n := 0
+	var bytes, back int64
+	for i := a; i < z; i++ {
+		if s.isHeld(i) {
+			n++
+			bytes += int64(s.entries[i].size)
+			back += s.free(i)
+		}
+	}
+	if n == 0 {
+		return false
+	}
+	r.settledGone(n, bytes)
+	return r.gone(s, a, z, n, bytes, back)
+}
+
 // free lets go of one held message.
 func (r *ring) free(s *segment, i int) {
-	if r.release(s, i) == r.base && r.heldN > 0 {
+	size := int64(s.entries[i].size)
+	back := s.free(i)
+	if r.gone(s, i, i+1, 1, size, back) && r.heldN > 0 {
 		r.rebase()
 	}
 }
 
-// release is free that leaves it to the caller to find the new base. It returns the message's sequence number.
-func (r *ring) release(s *segment, i int) (seq uint64) {
-	size := int64(s.entries[i].size)
-	seq = s.first + uint64(i)
-	back := s.free(i)
+// gone takes n messages among entries[a:z] out of the sums, and says whether the base was among them.
+func (r *ring) gone(s *segment, a, z, n int, bytes, back int64) bool {
 	s.cost -= back
 	r.b.charge(-back)
-	r.heldN--
-	r.bytes -= size
-	r.b.held--
-	r.b.bytes -= size
+	r.heldN -= n
+	r.bytes -= bytes
+	r.b.held -= n
+	r.b.bytes -= bytes
+	moved := r.base >= s.first+uint64(a) && r.base < s.first+uint64(z)
 	if s.heldN == 0 && s != r.last {
 		r.unlink(s)
 	}
 	if r.heldN == 0 {
 		r.emptied()
 	}
-	return seq
+	return moved
 }
 
 // rebase finds the new oldest message. The first segment of a ring that holds something holds some of it.

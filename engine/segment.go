@@ -128,7 +128,9 @@ func grownEntries(old, room int) int {
 // add appends a message, whose entry there must be room for, and returns what its payload's memory cost.
 func (s *segment) add(at Time, m *Message, hint int) (cost int64) {
 	i := len(s.entries)
-	e := entry{at: at, size: uint32(len(m.Payload)), flags: m.Flags}
+	s.entries = s.entries[:i+1]
+	e := &s.entries[i]
+	*e = entry{at: at, size: uint32(len(m.Payload)), flags: m.Flags}
 	if m.Raw {
 		e.bits |= entryRaw
 	}
@@ -156,7 +158,6 @@ func (s *segment) add(at Time, m *Message, hint int) (cost int64) {
 		c.buf = append(c.buf, m.Payload...)
 		c.live++
 	}
-	s.entries = append(s.entries, e)
 	s.held[i>>6] |= 1 << (i & 63)
 	s.heldN++
 	s.heldBytes += int64(e.size)
