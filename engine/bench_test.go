@@ -109,6 +109,7 @@ func BenchmarkFloor(b *testing.B) {
 		p.mu.Unlock()
 		p = find()
 		p.mu.Lock()
+		p.slab[0]++
 		p.mu.Unlock()
 	}
 }

@@ -53,7 +53,6 @@ type depthRead struct {
 	any    bool
 	rings  []ringDepth
 	groups []groupDepth
-	byName map[string]int
 	sums   map[*group]*groupDepth
 }
 

@@ -49,7 +49,7 @@ type Settings struct {
 	WindowMillis, WindowCount *int64
 }
 
-// The ceilings of the options that have a fixed one (http.md, configure).
+// The ceilings of the options that have a fixed one (docs/http.md, configure).
 const (
 	maxTTLSeconds   = 31_536_000
 	maxLeaseSeconds = 86_400

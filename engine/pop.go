@@ -142,7 +142,6 @@ type pop struct {
 	req    *PopRequest
 	d      *Delivery
 	w      *Waiter // nil: do not wait
-	peek   bool
 	parked bool
 	need   int64
 }

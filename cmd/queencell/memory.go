@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// idleBytes is what the Go runtime of an idle broker holds.
-	idleBytes = 12 << 20
+	// idleBytes is what the Go runtime of an idle broker holds. The pages of the program are as much again, and the
+	// limit does not see them.
+	idleBytes = 6 << 20
 	// goroutineBytes is what a connection costs that is not in the budget: its stack, its buffers, its request.
 	goroutineBytes = 12 << 10
 	// minCollect and maxCollect bound the growth, in percent, at which the collector runs.
@@ -25,13 +26,14 @@ const (
 // what the idle process takes (contract B6). The collector lets a heap grow to twice what lives in it, so it is this
 // limit that keeps the promise:
 //
-//   - 1.3 x the budget: the queues at their fullest, and the bytes in flight, a quarter of the budget by default. The
-//     fifth that is left up to 1.5 is for what the limit does not see and for overshoot, for the limit is soft.
+//   - 1.27 x the budget: the queues at their fullest, and the bytes in flight, a quarter of the budget by default. What
+//     is left up to 1.5 is for overshoot: the limit is soft, and one large body that comes while the collector runs
+//     takes a good part of it.
 //   - what the bytes in flight may take beyond that quarter, where an operator allowed them more.
 //   - what the connections take, which no budget bounds. Without it a broker with very many of them would do nothing
 //     but collect.
 func memoryLimit(budget, inflight int64, goroutines int) int64 {
-	limit := float64(budget)*1.3 + float64(max(0, inflight-budget/4)) + idleBytes + float64(goroutines)*goroutineBytes
+	limit := float64(budget)*1.27 + float64(max(0, inflight-budget/4)) + idleBytes + float64(goroutines)*goroutineBytes
 	return int64(min(limit, math.MaxInt64/2))
 }
 
