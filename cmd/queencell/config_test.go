@@ -212,7 +212,7 @@ func TestMemoryLimit(t *testing.T) {
 	const idleProcess = 16 << 20
 	for _, budget := range []int64{1 << 20, 16 << 20, 64 << 20, 256 << 20, 8 << 30} {
 		limit := memoryLimit(budget, budget/4, 10)
-		if limit > budget*3/2+idleProcess || limit < budget*5/4+4<<20 {
+		if limit > budget*3/2+idleProcess || limit < budget*23/20+4<<20 {
 			t.Errorf("budget %d: limit %d", budget, limit)
 		}
 		if more := memoryLimit(budget, budget, 10); more != limit+budget-budget/4 {

@@ -26,14 +26,13 @@ const (
 // what the idle process takes (contract B6). The collector lets a heap grow to twice what lives in it, so it is this
 // limit that keeps the promise:
 //
-//   - 1.27 x the budget: the queues at their fullest, and the bytes in flight, a quarter of the budget by default. What
-//     is left up to 1.5 is for overshoot: the limit is soft, and one large body that comes while the collector runs
-//     takes a good part of it.
+//   - 1.2 x the budget: the queues at their fullest and a fifth for garbage. What is left up to 1.5 is for overshoot:
+//     the limit is soft, and the bytes in flight, a quarter of the budget by default, may come while the collector runs.
 //   - what the bytes in flight may take beyond that quarter, where an operator allowed them more.
 //   - what the connections take, which no budget bounds. Without it a broker with very many of them would do nothing
 //     but collect.
 func memoryLimit(budget, inflight int64, goroutines int) int64 {
-	limit := float64(budget)*1.27 + float64(max(0, inflight-budget/4)) + idleBytes + float64(goroutines)*goroutineBytes
+	limit := float64(budget)*1.2 + float64(max(0, inflight-budget/4)) + idleBytes + float64(goroutines)*goroutineBytes
 	return int64(min(limit, math.MaxInt64/2))
 }
 
