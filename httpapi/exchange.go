@@ -155,6 +155,9 @@ func (x *exchange) hold(n int64) bool {
 		return false
 	}
 	x.held += n
+	if n >= largeBytes {
+		x.server.inflight.tidy()
+	}
 	return true
 }
 
