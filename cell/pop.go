@@ -64,7 +64,7 @@ func (b *Broker) wait(ctx context.Context, req *engine.PopRequest, wait time.Dur
 		case w.parked.Err != nil:
 			return 0, w.parked.Err
 		case !w.parked.Moved:
-			return oneRing(d), nil
+			return d.OneRing(), nil
 		case b.now() >= deadline:
 			return 0, nil // its time ended while it was on its way: empty, as for every other
 		}
@@ -129,20 +129,6 @@ func (b *Broker) GiveBack(d *engine.Delivery, traced bool) {
 	wakes := b.takeWakes()
 	b.engine.GiveBack(b.now(), d, traced, wakes)
 	b.signal(wakes)
-}
-
-// oneRing is the incarnation of the ring that all messages of d come from, or 0.
-func oneRing(d *engine.Delivery) uint64 {
-	if len(d.Messages) == 0 {
-		return 0
-	}
-	first := d.Messages[0].Incarnation
-	for i := range d.Messages {
-		if d.Messages[i].Incarnation != first {
-			return 0
-		}
-	}
-	return first
 }
 
 // maxRoutes is how often a request is routed. A request that routed by an old table meets a closed slot once; one that

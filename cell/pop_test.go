@@ -418,21 +418,6 @@ func TestDeliveriesAreNotShared(t *testing.T) {
 	})
 }
 
-func TestOneRing(t *testing.T) {
-	for _, c := range []struct {
-		incarnations []uint64
-		want         uint64
-	}{{nil, 0}, {[]uint64{7}, 7}, {[]uint64{7, 7}, 7}, {[]uint64{7, 8}, 0}} {
-		var d engine.Delivery
-		for _, inc := range c.incarnations {
-			d.Messages = append(d.Messages, engine.Delivered{Incarnation: inc})
-		}
-		if got := oneRing(&d); got != c.want {
-			t.Errorf("oneRing(%v) = %d, want %d", c.incarnations, got, c.want)
-		}
-	}
-}
-
 func idOf(m *engine.Delivered) engine.ID {
 	return engine.ID{Incarnation: m.Incarnation, Partition: m.Partition, Seq: m.Seq, Attempt: m.Attempts}
 }

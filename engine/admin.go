@@ -260,16 +260,7 @@ func (e *Engine) CloseSlots(now Time, slots []int, wakes *Wakes) {
 		e.closed[s].Store(true)
 	}
 	for i := range e.shards {
-		s := &e.shards[i]
-		s.mu.RLock()
-		all := make([]*queue, 0, s.n)
-		for _, q := range s.queues {
-			for ; q != nil; q = q.chain {
-				all = append(all, q)
-			}
-		}
-		s.mu.RUnlock()
-		for _, q := range all {
+		for _, q := range e.shards[i].all() {
 			for !e.closeQueue(q, now, wakes) {
 			}
 		}
@@ -338,16 +329,7 @@ func (e *Engine) SetPaused(now Time, paused bool, wakes *Wakes) {
 		return
 	}
 	for i := range e.shards {
-		s := &e.shards[i]
-		s.mu.RLock()
-		all := make([]*queue, 0, s.n)
-		for _, q := range s.queues {
-			for ; q != nil; q = q.chain {
-				all = append(all, q)
-			}
-		}
-		s.mu.RUnlock()
-		for _, q := range all {
+		for _, q := range e.shards[i].all() {
 			q.mu.Lock()
 			if b := q.body; !q.dead && b != nil && b.parked > 0 {
 				b.rewindow(q.at(now), wakes)

@@ -102,6 +102,19 @@ type shard struct {
 	due atomic.Int64 // the earliest of timers and idle
 }
 
+// all lists the queues. They may come and go meanwhile.
+func (s *shard) all() []*queue {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]*queue, 0, s.n)
+	for _, q := range s.queues {
+		for ; q != nil; q = q.chain {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
 type byArmed struct{}
 
 func (byArmed) at(x *queue) *int32 { return &x.timerPos }

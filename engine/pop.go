@@ -31,8 +31,8 @@ func (b *body) finish(k *claim) error {
 	return k.err
 }
 
-// one is the incarnation of the one ring that a delivery came from, or 0.
-func (d *Delivery) one() uint64 {
+// OneRing is the incarnation of the one ring that all messages came from, or 0.
+func (d *Delivery) OneRing() uint64 {
 	if len(d.Messages) == 0 {
 		return 0
 	}
@@ -202,7 +202,7 @@ func (p *pop) try(wakes *Wakes) (one uint64, err error) {
 		b.ringIdle(r)
 	}
 	if err = p.claim(b, g, c, wakes); err == nil && req.Partition == "" {
-		one = p.d.one()
+		one = p.d.OneRing()
 	}
 	b.serveTouched(p.now, wakes)
 	q.unlock()
