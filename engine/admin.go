@@ -308,9 +308,6 @@ func (e *Engine) closeQueue(q *queue, now Time, wakes *Wakes) (done bool) {
 		}
 		b.removeRing(r, now)
 	}
-	for len(b.trash) > 0 {
-		b.burn(stepLimit)
-	}
 	b.due = min(b.due, now)
 	return left > 0
 }
