@@ -329,8 +329,8 @@ func (p *pop) window(b *body, l *line, c *cursor, wakes *Wakes) {
 
 // Withdraw ends a waiter's wait: gone, because nobody is there any more, or because its time is over; then a waiter
 // whose window was running claims what is there (contract P5). It answers true when the waiter leaves with nothing,
-// and then no call will answer it. It answers false when the waiter has its answer, from this call or from another
-// one; w.Woken tells which.
+// and then no call will answer it. It answers false when the waiter has its answer: when w.Woken, it is among the Wakes
+// of a call, perhaps of this one, and is signalled like every other; else Withdraw itself has claimed for it.
 func (e *Engine) Withdraw(now Time, w *Waiter, gone bool, wakes *Wakes) (withdrawn bool) {
 	q := w.q
 	if q == nil {
