@@ -145,10 +145,7 @@ func (b *Broker) serve(tenant, queue, partition string, op func(engine.Time, *en
 		wakes := b.takeWakes()
 		err := op(b.now(), wakes)
 		b.signal(wakes)
-		switch {
-		case errors.Is(err, engine.ErrPaused):
-			return ErrDisabled
-		case !errors.Is(err, engine.ErrClosed):
+		if !errors.Is(err, engine.ErrClosed) {
 			return err
 		}
 	}

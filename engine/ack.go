@@ -20,7 +20,10 @@ func (e *Engine) Ack(now Time, req *AckRequest, outcomes []Outcome, wakes *Wakes
 	}
 	now = q.at(now)
 	q.used = now
-	b := q.open()
+	if q.body == nil {
+		return e.ackAtRest(q, req, outcomes)
+	}
+	b := q.body
 	g, known := b.groups.get(name)
 	if known {
 		b.touchGroup(g, now)
@@ -78,6 +81,28 @@ func (e *Engine) Ack(now Time, req *AckRequest, outcomes []Outcome, wakes *Wakes
 	return outcomes, one
 }
 
+// ackAtRest answers for a queue that holds nothing, without making it a body.
+func (e *Engine) ackAtRest(q *queue, req *AckRequest, outcomes []Outcome) (_ []Outcome, one uint64) {
+	several := false
+	for i := range req.Acks {
+		a := &req.Acks[i]
+		o := e.noRing(req, a)
+		if o == OutcomeStale && q.rest != nil {
+			for _, r := range q.rest.rings {
+				if r.name == a.ID.Partition && r.incarnation == a.ID.Incarnation {
+					several = several || one != 0 && one != r.incarnation
+					one, o = r.incarnation, OutcomeUnknown
+				}
+			}
+		}
+		outcomes = append(outcomes, o)
+	}
+	if several {
+		one = 0
+	}
+	return outcomes, one
+}
+
 // noRing is the outcome of an id whose partition has no ring here.
 func (e *Engine) noRing(req *AckRequest, a *Ack) Outcome {
 	switch {
@@ -127,6 +152,9 @@ func (c *cursor) ack(seq uint64, attempt int, verb Verb, now Time) Outcome {
 		return OutcomeUnknown
 	}
 	k.unlease(i)
+	if verb == GiveBackTraced && attempt == maxAttempt {
+		verb = GiveBack // an attempt has 16 bits: it stays at the last
+	}
 	if verb == GiveBack {
 		k.attempts[i]--
 	}

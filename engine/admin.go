@@ -36,10 +36,8 @@ func (e *Engine) declare(now Time, tenant, name string, o Options, wakes *Wakes)
 	}
 	b.serveTouched(now, wakes)
 	b.arm(now)
+	q.reserved = reserved
 	q.unlock()
-	if reserved != 0 {
-		e.release(q.tenant, reserved)
-	}
 	return nil
 }
 
@@ -261,55 +259,63 @@ func (e *Engine) CloseSlots(now Time, slots []int, wakes *Wakes) {
 	}
 	for i := range e.shards {
 		for _, q := range e.shards[i].all() {
-			for !e.closeQueue(q, now, wakes) {
+			for left := never; left > 0; {
+				left = e.closeQueue(q, left, now, wakes)
 			}
 		}
 	}
 }
 
-// closeQueue empties the closed rings of one queue, a step at a time, and says whether it is done.
-func (e *Engine) closeQueue(q *queue, now Time, wakes *Wakes) (done bool) {
+// closeQueue empties the closed ones of a queue's first n rings, from the last, a step at a time, and returns how many
+// are left to look at. Rings that come meanwhile are in open slots.
+func (e *Engine) closeQueue(q *queue, n int, now Time, wakes *Wakes) (next int) {
 	q.mu.Lock()
 	defer q.unlock()
 	if q.dead {
-		return true
+		return 0
 	}
 	b := q.body
 	if b == nil {
 		if q.rest == nil {
-			return true
+			return 0
 		}
 		lost := false
 		for i := range q.rest.rings {
 			lost = lost || e.closed[e.cfg.SlotOf(q.tenant.name, q.name, q.rest.rings[i].name)].Load()
 		}
 		if !lost {
-			return true
+			return 0
 		}
 		b = q.open()
 	}
 	now = q.at(now)
-	left := stepLimit
-	for i := len(b.rings.items) - 1; i >= 0 && left > 0; i-- {
+	i := min(n, b.rings.len())
+	for left := stepLimit; i > 0 && left > 0; {
 		left--
-		r := b.rings.items[i]
+		r := b.rings.items[i-1]
 		if !e.closed[r.slot].Load() {
+			i--
 			continue
 		}
+		for len(r.lines) > 0 && left > 0 {
+			left--
+			w := r.lines[len(r.lines)-1].line.waiters.head
+			w.Moved = true
+			b.wake(w, now, wakes)
+		}
+		if len(r.lines) > 0 {
+			break // and on with it in the next step
+		}
+		i--
 		left -= r.readers.len()
 		if n := b.wipe(r); n > 0 {
 			e.wipes.Add(1)
 			e.moved.Add(int64(n))
 		}
-		for len(r.lines) > 0 {
-			w := r.lines[len(r.lines)-1].line.waiters.head
-			w.Moved = true
-			b.wake(w, now, wakes)
-		}
 		b.removeRing(r, now)
 	}
 	b.due = min(b.due, now)
-	return left > 0
+	return i
 }
 
 // OpenSlots begins the service of slots.

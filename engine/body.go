@@ -8,7 +8,7 @@ const (
 )
 
 // body is what a queue has while it is in use: its rings, groups, leases and parked pops. A queue that holds nothing
-// and that nobody waits for gives it up and keeps a few bytes instead (see cold.go). All of it is guarded by the
+// and that nobody waits for gives it up and keeps a few bytes instead (see rest.go). All of it is guarded by the
 // queue's lock.
 type body struct {
 	e    *Engine
@@ -284,8 +284,8 @@ func (b *body) runWindows(now Time, left int, wakes *Wakes) int {
 
 // serveGroup serves the pops that a group has parked on the whole queue, from the rings in turn.
 func (b *body) serveGroup(g *group, now Time, wakes *Wakes) {
-	for n := -1; g.line.waiters.n > 0 && g.line.waiters.n != n; {
-		n = g.line.waiters.n
+	for n := -1; g.line.waiters.n > 0 && b.parked != n; {
+		n = b.parked
 		err := b.scan(g)
 		if c := g.ready.head; c != nil {
 			b.serve(c, now, wakes)

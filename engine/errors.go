@@ -26,6 +26,4 @@ var (
 	ErrLeases = errors.New("the broker's memory for leases is used up")
 	// ErrRoom: the memory for answers on their way to clients is used up (contract B8).
 	ErrRoom = errors.New("too many answers are on their way")
-	// ErrPaused: the engine is paused by the kill switch.
-	ErrPaused = errors.New("ephemeral queues are paused")
 )

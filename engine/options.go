@@ -125,6 +125,10 @@ type Config struct {
 	Alarm func(Time)
 }
 
+// MaxGroupsLimit is the most that Config.MaxGroups may be: a message counts the groups that hold it in 16 bits, and
+// groups that are being forgotten hold theirs a moment longer.
+const MaxGroupsLimit = 50_000
+
 func (c *Config) validate() error {
 	for _, f := range []struct {
 		name string
@@ -138,7 +142,7 @@ func (c *Config) validate() error {
 		{"RetryLimit", c.RetryLimit >= 0 && c.RetryLimit <= maxRetryLimit},
 		{"ImplicitIdle", c.ImplicitIdle > 0},
 		{"GroupIdle", c.GroupIdle >= 0},
-		{"MaxGroups", c.MaxGroups > 0},
+		{"MaxGroups", c.MaxGroups > 0 && c.MaxGroups <= MaxGroupsLimit},
 		{"MaxPartitions", c.MaxPartitions > 0},
 	} {
 		if !f.ok {

@@ -205,16 +205,15 @@ func (p *pop) try(wakes *Wakes) (one uint64, err error) {
 		one = p.d.OneRing()
 	}
 	b.serveTouched(p.now, wakes)
+	q.reserved = reserved
 	q.unlock()
-	if reserved != 0 {
-		e.release(q.tenant, reserved)
-	}
 	return one, err
 }
 
 // admit looks whether the pop may create what it needs: a group, a partition, the group's place in it.
 func (p *pop) admit(b *body, name string, slot int, asleep bool) (g *group, r *ring, reserved int64, err error) {
 	e, req := p.e, p.req
+	p.need = 0
 	g, _ = b.groups.get(name)
 	if g == nil {
 		if b.groups.len() >= e.cfg.MaxGroups {
@@ -361,6 +360,8 @@ func (e *Engine) Withdraw(now Time, w *Waiter, gone bool, wakes *Wakes) (withdra
 			b.stopWindow(l)
 		}
 		b.leave(w, now)
+		b.restartTaken(l.g, &w.Delivery, now)
+		b.serveBehind(l, now, wakes)
 		return false
 	}
 	first := l.waiters.head == w
@@ -368,13 +369,34 @@ func (e *Engine) Withdraw(now Time, w *Waiter, gone bool, wakes *Wakes) (withdra
 		b.stopWindow(l)
 	}
 	b.leave(w, now)
-	if first && l.waiters.n > 0 && b.opts.Window > 0 {
-		// The next in line waits from now on.
-		if n := b.reachable(l); n > 0 {
-			b.ripe(l, n, now)
-		}
+	if first {
+		b.serveBehind(l, now, wakes)
 	}
 	return true
+}
+
+// serveBehind serves those that stood behind the first of a line, who has left: they may claim at once, or their
+// windows begin.
+func (b *body) serveBehind(l *line, now Time, wakes *Wakes) {
+	switch {
+	case b.opts.Window <= 0:
+	case l.c != nil:
+		b.serve(l.c, now, wakes)
+	default:
+		b.serveGroup(l.g, now, wakes)
+		// Those on single partitions that waited behind it have a window running.
+		var behind []*cursor
+		for _, it := range b.windows.items {
+			b.visits++
+			if x := it.x; x.g == l.g && x.c != nil {
+				behind = append(behind, x.c)
+			}
+		}
+		for _, c := range behind {
+			b.stopWindow(&c.line)
+			b.serve(c, now, wakes)
+		}
+	}
 }
 
 // reachable is how many messages are deliverable to the first of a line.

@@ -59,10 +59,8 @@ func (p *push) do(wakes *Wakes) (uint64, error) {
 	}
 	q.used = max(q.used, p.now)
 	incarnation := p.put(b, r, wakes)
+	q.reserved = reserved
 	q.unlock()
-	if reserved != 0 {
-		e.release(q.tenant, reserved)
-	}
 	return incarnation, nil
 }
 
@@ -117,6 +115,9 @@ func (p *push) admit(b *body, asleep bool) (r *ring, reserved int64, err error) 
 		net := p.bytes + int64(n)*messageCost - b.droppable(n, p.bytes)
 		if r == nil {
 			net += ringCost + nameCost(p.partition)
+		}
+		if r == nil || r.last == nil || r.last.full() {
+			net += segmentCost + firstEntries*entryCost + blockCost + firstChunkSize + chunkCost
 		}
 		if net <= 0 {
 			return r, 0, nil

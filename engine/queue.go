@@ -19,6 +19,7 @@ type queue struct {
 	used     Time     // guarded by mu; the last push, pop or ack
 	seen     Time     // guarded by mu; the latest time that a call brought
 	charged  int64    // guarded by mu; what the queue costs now
+	reserved int64    // guarded by mu; what the call that holds the lock has reserved; unlock gives it back
 	dead     bool     // guarded by mu
 
 	timerPos int32 // guarded by the shard's lock
@@ -65,9 +66,13 @@ func (q *queue) unlock() {
 	idle := q.declared == nil
 	settles := false
 	if b != nil {
-		if b.delta != 0 {
-			q.charge(b.delta)
-			b.delta = 0
+		if b.delta != 0 || q.reserved != 0 {
+			// What was reserved for the call and what it really cost go into the budgets as one sum.
+			q.charged += b.delta
+			n := b.delta - q.reserved
+			q.tenant.bytes.used.Add(n)
+			e.bytes.used.Add(n)
+			b.delta, q.reserved = 0, 0
 		}
 		if b.resting() {
 			b.due = min(b.due, q.used+second)
@@ -91,10 +96,10 @@ func (q *queue) unlock() {
 		case idle && !q.isIdle:
 			q.idleAt = q.seen
 			s.idle.pushBack(q)
-		case idle:
+		case idle && q.used > q.idleAt:
 			q.idleAt = q.used
 			s.idle.moveToBack(q)
-		case q.isIdle:
+		case !idle && q.isIdle:
 			s.idle.remove(q)
 		}
 		q.isIdle = idle

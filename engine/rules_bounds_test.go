@@ -236,7 +236,7 @@ func TestB1_TheBrokersBudget(t *testing.T) {
 	for name, grow := range mixes {
 		f := newEngine(t, func(c *Config) {
 			c.MaxBytes = 1 << 20
-			c.MaxGroups, c.MaxPartitions, c.QueueMaxLength = 1<<30, 1<<30, 1<<30
+			c.MaxGroups, c.MaxPartitions, c.QueueMaxLength = MaxGroupsLimit, 1<<30, 1<<30
 		})
 		var err error
 		n := 0

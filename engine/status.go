@@ -84,8 +84,6 @@ type Wake struct {
 // Wakes collects the waiters that calls have answered. The shell signals each of them once.
 type Wakes []Wake
 
-// Usage and limits are in tenant.go.
-
 // Queues lists a tenant's queues whose names begin with prefix and come behind after, at most limit of them, sorted.
 // It looks at one queue at a time: the page is not of one instant.
 func (e *Engine) Queues(now Time, tenant, prefix, after string, limit int) QueuePage {

@@ -287,22 +287,29 @@ func (b *body) serve(c *cursor, now Time, wakes *Wakes) {
 			return
 		case whole == nil || named != nil && named.arrival < whole.arrival:
 			if !b.ripe(&c.line, n, now) {
-				if whole != nil {
-					b.ripe(&g.line, g.windowCount(n), now)
-				}
+				b.waitBehind(&g.line, &c.line, g.windowCount(n), now)
 				return
 			}
 			b.answer(named, c, now, wakes)
 		default:
 			if !b.ripe(&g.line, g.windowCount(n), now) {
-				if named != nil {
-					b.ripe(&c.line, n, now)
-				}
+				b.waitBehind(&c.line, &g.line, n, now)
 				return
 			}
 			b.answer(whole, nil, now, wakes)
 		}
 	}
+}
+
+// waitBehind has a line whose first waiter stands behind ahead's wait too: for its own window, or, when it could claim
+// if only it were first, as long as the one ahead.
+func (b *body) waitBehind(l, ahead *line, n int, now Time) {
+	if l.waiters.n == 0 || n <= 0 || !b.ripe(l, n, now) || l.windowPos >= 0 {
+		return
+	}
+	l.windowEnd = ahead.windowEnd
+	b.windows.push(l, l.windowEnd)
+	b.arm(l.windowEnd)
 }
 
 func (g *group) windowCount(n int) int {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"strconv"
 
 	"github.com/queencell/queencell/engine"
 )
@@ -33,12 +34,18 @@ func decodeConfigure(s *scanner, body []byte) (queue string, settings engine.Set
 	if !o.has(1) {
 		options = []byte("{}")
 	}
+	if len(options) > maxOptions {
+		return "", settings, nil, badRequest("options has more than " + strconv.Itoa(maxOptions) + " bytes")
+	}
 	settings, err = engine.ParseSettings(options)
 	if err != nil {
 		return "", settings, nil, badRequest(err.Error())
 	}
 	return queue, settings, bytes.Clone(options), nil
 }
+
+// maxOptions is the longest options object, as it is sent and stored.
+const maxOptions = 64 << 10
 
 // decodeReset reads {"queue"}.
 func decodeReset(s *scanner, body []byte) (queue string, err error) {

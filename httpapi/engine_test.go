@@ -193,3 +193,17 @@ func mustRead(conn io.Reader, mark string) int {
 	}
 	return strings.Count(string(buf), mark)
 }
+
+// Contract B8: a message that came in goes out, also where its answer needs more than the bytes in flight.
+func TestWhatWasPushedCanBePopped(t *testing.T) {
+	th := newThin(t)
+	b := start(t, th.fake, func(c *Config) { c.InflightMaxBytes = 1 << 20 }, th)
+	payload := strings.Repeat("x", 700<<10)
+	if r := b.post(t, "/api/v1/ephemeral/push", `{"queue":"q","messages":[{"payload":"`+payload+`"}]}`); r.status != 201 {
+		t.Fatal(r.status, r.body)
+	}
+	if r := b.get(t, "/api/v1/ephemeral/pop?queue=q"); r.status != 200 || len(r.body) < len(payload) {
+		t.Fatalf("with nothing else in flight: %d %.100s", r.status, r.body)
+	}
+	eventually(t, "the bytes in flight are given back", func() bool { return b.server.inflight.used.Load() == 0 })
+}

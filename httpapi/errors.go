@@ -45,7 +45,6 @@ var refusals = []refusal{
 	{engine.ErrBudget, http.StatusServiceUnavailable, "ephemeral_unavailable", true},
 	{engine.ErrRoom, http.StatusServiceUnavailable, "ephemeral_unavailable", true},
 	{engine.ErrLeases, http.StatusServiceUnavailable, "ephemeral_unavailable", true},
-	{engine.ErrPaused, http.StatusServiceUnavailable, "ephemeral_disabled", true},
 	{engine.ErrClosed, http.StatusServiceUnavailable, "owner_moved", true},
 
 	{ErrUnknownOutcome, http.StatusServiceUnavailable, "ephemeral_forward_failed", false},

@@ -29,8 +29,15 @@ func (f *inflight) take(n int64) bool {
 	return true
 }
 
-// Take is take, as the engine asks for the room of an answer.
-func (f *inflight) Take(n int64) bool { return f.take(n) }
+// Take is take, as the engine asks for the room of an answer. An answer that is alone may pass the limit: a message
+// that came in must be able to go out.
+func (f *inflight) Take(n int64) bool {
+	if used := f.used.Add(n); used > f.limit && used != n {
+		f.used.Add(-n)
+		return false
+	}
+	return true
+}
 
 // force adds n bytes whatever the limit is: for what can't be refused any more.
 func (f *inflight) force(n int64) { f.used.Add(n) }

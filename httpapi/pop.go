@@ -102,16 +102,16 @@ func (x *exchange) pop() error {
 // deliver writes the answer of a pop and gives back what did not reach the client. An error that it returns means that
 // nothing was written.
 func (x *exchange) deliver(d *engine.Delivery) error {
-	size := popSize(d)
+	s, size := x.server, popSize(d)
 	switch held := max(size+int64(d.Cap())-d.Taken, 0); {
 	case x.hold(held):
-	case d.AutoAck:
-		x.forceHold(held) // its messages are settled and can only be written
+	case d.AutoAck, s.inflight.used.Load() <= x.held:
+		x.forceHold(held) // its messages are settled and can only be written, or it is alone
 	default:
 		x.giveBack(d, false)
 		return errInFlight
 	}
-	m := x.server.pools.scratch()
+	m := s.pools.scratch()
 	x.mem = m
 	if int64(cap(m.out)) < size {
 		m.out = make([]byte, 0, size)

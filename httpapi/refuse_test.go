@@ -204,7 +204,6 @@ func TestErrorsOfTheBroker(t *testing.T) {
 		{engine.ErrBudget, 503, "ephemeral_unavailable", "1"},
 		{engine.ErrLeases, 503, "ephemeral_unavailable", "1"},
 		{engine.ErrRoom, 503, "ephemeral_unavailable", "1"},
-		{engine.ErrPaused, 503, "ephemeral_disabled", "1"},
 		{engine.ErrClosed, 503, "owner_moved", "1"},
 		{ErrMoved, 503, "owner_moved", "1"},
 		{ErrDisabled, 503, "ephemeral_disabled", "1"},

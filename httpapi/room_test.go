@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,4 +38,29 @@ func TestAnswerTakesRoom(t *testing.T) {
 		}
 	}
 	eventually(t, "the bytes in flight are given back", func() bool { return server.inflight.used.Load() == 0 })
+}
+
+// Contract B8, B4: options that the store would refuse for their length are a bad request, found before they are parsed.
+func TestOptionsHaveABound(t *testing.T) {
+	f := newFake()
+	b := start(t, f, nil)
+	long := `{"queue":"q","options":{"maxLength":` + strings.Repeat(" ", maxOptions) + `1}}`
+	b.wantCode(t, "long options", b.post(t, "/api/v1/ephemeral/configure", long), 400, "ephemeral_bad_request")
+	b.wantNoCalls(t, "long options")
+}
+
+// Contract B8: an answer that is alone may pass the limit, for what was pushed must be able to go out; beside others it
+// may not.
+func TestAnAnswerAloneMayPassTheLimit(t *testing.T) {
+	f := inflight{limit: 100}
+	if !f.Take(150) {
+		t.Fatal("alone it was refused")
+	}
+	if f.Take(10) || f.take(10) {
+		t.Fatal("beside it another was taken")
+	}
+	f.release(150)
+	if !f.take(60) || f.Take(150) || f.used.Load() != 60 {
+		t.Fatalf("%d bytes are in flight", f.used.Load())
+	}
 }

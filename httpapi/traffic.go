@@ -39,6 +39,9 @@ func (x *exchange) ack() error {
 	if err != nil {
 		return err
 	}
+	if !x.hold(int64(len(body))) { // decoding makes a copy
+		return errInFlight
+	}
 	if err := m.ack.decode(&m.scanner, body); err != nil {
 		return err
 	}

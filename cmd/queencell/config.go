@@ -28,7 +28,7 @@ type config struct {
 	RetryLimit       int64 `env:"QUEEN_EPHEMERAL_RETRY_LIMIT" envDefault:"5" min:"0" max:"1000" desc:"default of a queue's retryLimit; 0: one delivery"`
 	ImplicitIdleSecs int64 `env:"QUEEN_EPHEMERAL_IMPLICIT_IDLE_S" envDefault:"300" min:"1" max:"31536000" desc:"collect an empty implicit queue that was not used for so many seconds"`
 	GroupIdleSecs    int64 `env:"QUEEN_EPHEMERAL_GROUP_IDLE_S" envDefault:"3600" min:"0" max:"31536000" desc:"forget a group that was not used for so many seconds; 0: never"`
-	MaxGroups        int64 `env:"QUEEN_EPHEMERAL_MAX_GROUPS" envDefault:"1000" min:"1" max:"1000000" desc:"most groups of a queue"`
+	MaxGroups        int64 `env:"QUEEN_EPHEMERAL_MAX_GROUPS" envDefault:"1000" min:"1" max:"50000" desc:"most groups of a queue"`
 	MaxPartitions    int64 `env:"QUEEN_EPHEMERAL_MAX_PARTITIONS" envDefault:"100000" min:"1" max:"10000000" desc:"most partitions of a queue on this broker"`
 
 	Store string `env:"QUEEN_STORE" envDefault:"file:queencell.db" check:"store" desc:"where declarations are kept: file:PATH, or memory, which forgets them"`
