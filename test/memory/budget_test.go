@@ -67,7 +67,7 @@ func environment() map[string]string {
 		"QUEEN_EPHEMERAL_MAX_BYTES":        fmt.Sprint(budget),
 		"QUEEN_EPHEMERAL_QUEUE_MAX_BYTES":  "1073741824",
 		"QUEEN_EPHEMERAL_QUEUE_MAX_LENGTH": "100000000",
-		"QUEEN_EPHEMERAL_MAX_GROUPS":       "1000000",
+		"QUEEN_EPHEMERAL_MAX_GROUPS":       "50000",
 		"QUEEN_STORE":                      "memory",
 	}
 }
