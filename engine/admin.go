@@ -5,7 +5,7 @@ package engine
 func (e *Engine) Declare(now Time, tenant, name string, o Options, wakes *Wakes) error {
 	err := e.declare(now, tenant, name, o, wakes)
 	if err == ErrBudget {
-		e.relieve(now, queueCost+bodyCost+nameCost(name), wakes)
+		e.relieve(now, queueCost+bodyCost+nameCost(name))
 		err = e.declare(now, tenant, name, o, wakes)
 	}
 	return err

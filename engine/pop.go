@@ -149,7 +149,7 @@ type pop struct {
 func (p *pop) do(wakes *Wakes) (one uint64, err error) {
 	one, err = p.try(wakes)
 	if err == ErrBudget {
-		p.e.relieve(p.now, p.need+cursorCost, wakes)
+		p.e.relieve(p.now, p.need+cursorCost)
 		one, err = p.try(wakes)
 	}
 	return one, err

@@ -19,7 +19,7 @@ func (e *Engine) Push(now Time, req *PushRequest, wakes *Wakes) (incarnation uin
 	}
 	incarnation, err = p.do(wakes)
 	if err == ErrBudget {
-		e.relieve(now, p.need, wakes)
+		e.relieve(now, p.need)
 		incarnation, err = p.do(wakes)
 	}
 	if err == nil {

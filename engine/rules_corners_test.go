@@ -27,36 +27,25 @@ func TestO3_ASlotClosesBesideManyOpenRings(t *testing.T) {
 	}
 }
 
-// The head of a windowed line leaves; the next may claim at once.
+// The head of a windowed line leaves, and the next, who could have claimed if only it were first, does: both on the
+// partition, and either of them on the whole queue.
 func TestP5_TheNextIsServedWhenTheHeadLeaves(t *testing.T) {
-	f := newEngine(t)
-	f.declare("q", func(o *Options) { o.Window = 60 * time.Second })
-	w1 := f.park("q", "p", "g", 10)
-	w2 := f.park("q", "p", "g", 1)
-	f.push("q", "p", "a")
-	want(t, "w2 behind w1", f.answer(w2), "parked")
-	if !f.Withdraw(f.now, w1, true, &f.wakes) {
-		t.Fatal("w1")
+	for _, c := range []struct{ head, next string }{{"p", "p"}, {"p", ""}, {"", "p"}} {
+		t.Run(fmt.Sprintf("head %q next %q", c.head, c.next), func(t *testing.T) {
+			f := newEngine(t)
+			f.declare("q", func(o *Options) { o.Window = 60 * time.Second })
+			w1 := f.park("q", c.head, "g", 10)
+			w2 := f.park("q", c.next, "g", 1)
+			f.push("q", "p", "a")
+			want(t, "w2 behind w1", f.answer(w2), "parked")
+			if !f.Withdraw(f.now, w1, true, &f.wakes) {
+				t.Fatal("w1")
+			}
+			f.collect()
+			f.advance(20 * time.Second)
+			want(t, "w2", f.answer(w2), "a")
+		})
 	}
-	f.collect()
-	f.advance(100 * time.Second)
-	want(t, "w2", f.answer(w2), "a")
-}
-
-// The head on the partition leaves; the next waits on the whole queue.
-func TestP5_TheNextOnTheWholeQueueIsServed(t *testing.T) {
-	f := newEngine(t)
-	f.declare("q", func(o *Options) { o.Window = 60 * time.Second })
-	w1 := f.park("q", "p", "g", 10)
-	w2 := f.park("q", "", "g", 1)
-	f.push("q", "p", "a")
-	want(t, "w2 behind w1", f.answer(w2), "parked")
-	if !f.Withdraw(f.now, w1, true, &f.wakes) {
-		t.Fatal("w1")
-	}
-	f.collect()
-	f.advance(100 * time.Second)
-	want(t, "w2", f.answer(w2), "a")
 }
 
 // The head takes what fits at its timeout; the next one has its window.
@@ -106,22 +95,6 @@ func TestP3_ResumeServesEveryLine(t *testing.T) {
 	want(t, "w1", f.answer(w1), "a1.2")
 	f.advance(500 * time.Millisecond)
 	want(t, "w2", f.answer(w2), "b1.2")
-}
-
-// The head waits on the whole queue and leaves; the next waits on a partition.
-func TestP5_TheNextOnAPartitionIsServed(t *testing.T) {
-	f := newEngine(t)
-	f.declare("q", func(o *Options) { o.Window = 60 * time.Second })
-	w1 := f.park("q", "", "g", 10)
-	w2 := f.park("q", "p", "g", 1)
-	f.push("q", "p", "a")
-	want(t, "w2 behind w1", f.answer(w2), "parked")
-	if !f.Withdraw(f.now, w1, true, &f.wakes) {
-		t.Fatal("w1")
-	}
-	f.collect()
-	f.advance(20 * time.Second)
-	want(t, "w2", f.answer(w2), "a")
 }
 
 // D3, D6: attempts stop at the largest that an id can name; they do not begin anew.

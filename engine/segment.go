@@ -104,10 +104,9 @@ func (s *segment) grow() int64 {
 		return 0
 	}
 	old := cap(s.entries)
-	n := min(max(old*4, firstEntries), s.room())
+	n := grownEntries(old, s.room())
 	var next []entry
-	if n > segmentSize/4 {
-		n = segmentSize
+	if n == segmentSize {
 		next = entryPool.Get().(*[segmentSize]entry)[:0]
 	} else {
 		next = make([]entry, 0, n)
@@ -116,7 +115,7 @@ func (s *segment) grow() int64 {
 	return int64(n-old) * entryCost
 }
 
-// grownEntries is the capacity that grow would give.
+// grownEntries is the capacity that grow gives a segment that has room for so many entries in all.
 func grownEntries(old, room int) int {
 	n := min(max(old*4, firstEntries), room)
 	if n > segmentSize/4 {

@@ -100,11 +100,11 @@ func (e *Engine) tickQueue(s *shard, q *queue, now Time, wakes *Wakes) (steps in
 }
 
 // collect removes an implicit queue that has been idle for at least idle (contract E3).
-func (e *Engine) collect(q *queue, now, idle Time) bool {
+func (e *Engine) collect(q *queue, now, idle Time) {
 	q.mu.Lock()
 	defer q.unlock()
 	if q.dead || !q.isIdle {
-		return false
+		return
 	}
 	if max(q.idleAt, q.used)+idle > now {
 		// It was used within the second that the list does not look at.
@@ -113,16 +113,15 @@ func (e *Engine) collect(q *queue, now, idle Time) bool {
 		q.idleAt = max(q.idleAt, q.used)
 		s.idle.moveToBack(q)
 		s.mu.Unlock()
-		return false
+		return
 	}
 	e.remove(q)
-	return true
 }
 
 // relieve frees what nobody misses when the budget is used up: settled messages, then implicit queues that hold
 // nothing and were not used for five seconds, longest idle first (contract B6). No queue's lock is held by the caller.
 // It stops when need bytes are free.
-func (e *Engine) relieve(now Time, need int64, wakes *Wakes) {
+func (e *Engine) relieve(now Time, need int64) {
 	enough := func() bool { return e.bytes.used.Load()+need <= e.cfg.MaxBytes }
 	for i := range e.shards {
 		s := &e.shards[i]
@@ -136,7 +135,7 @@ func (e *Engine) relieve(now Time, need int64, wakes *Wakes) {
 			if b == nil {
 				break
 			}
-			for e.reclaim(s, b, now, wakes) {
+			for e.reclaim(s, b) {
 			}
 		}
 	}
@@ -161,7 +160,7 @@ func (e *Engine) relieve(now Time, need int64, wakes *Wakes) {
 }
 
 // reclaim frees settled messages of one queue, up to a step, and says whether there are more.
-func (e *Engine) reclaim(s *shard, b *body, now Time, wakes *Wakes) bool {
+func (e *Engine) reclaim(s *shard, b *body) bool {
 	e.visits.Add(1)
 	q := b.q
 	q.mu.Lock()

@@ -281,7 +281,7 @@ func TestR5_TheLongestIdleOfManyQueues(t *testing.T) {
 	}
 	v.now += 6 * second
 	before := v.e.visits.Load()
-	v.e.relieve(v.now, v.e.cfg.MaxBytes-v.e.bytes.used.Load()+1, &v.wakes)
+	v.e.relieve(v.now, v.e.cfg.MaxBytes-v.e.bytes.used.Load()+1)
 	if n := v.e.visits.Load() - before; n > 3*shardCount {
 		t.Errorf("finding the longest idle of %d queues looked at %d", queues, n)
 	}
